@@ -64,6 +64,9 @@ type OverwroteError struct {
 	Key Key
 	// Lost is the foreign content that was overwritten, where it is known.
 	Lost string
+	// Removed tells that the foreign change had removed the config, which this
+	// write then created anew.
+	Removed bool
 	// Written is the state after the write.
 	Written State
 }

@@ -1,0 +1,215 @@
+package nacos
+
+import (
+	"context"
+	"crypto/md5"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// md5Hex is Nacos's fingerprint of a content.
+func md5Hex(text string) string {
+	sum := md5.Sum([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// reading is the outcome of one read.
+type reading struct {
+	text   string
+	typ    string
+	absent bool
+	// fresh tells that the server's database was read, not the copy that lags
+	// behind it by up to two seconds.
+	fresh bool
+}
+
+func (r reading) md5() string {
+	if r.absent {
+		return ""
+	}
+	return md5Hex(r.text)
+}
+
+// read asks the server for a config once. It prefers the detail call, which
+// reads the database; where that is not allowed or not there, the plain one.
+func (s *Store) read(ctx context.Context, key Key) (reading, error) {
+	d, err := s.detector.get(ctx)
+	if err != nil {
+		return reading{}, err
+	}
+	if d.kind != kindOther && s.detailWorks() {
+		detail, err := s.detail(ctx, d, key)
+		switch {
+		case err == nil:
+			return reading{text: detail.Text, typ: detail.Type, fresh: true}, nil
+		case errors.Is(err, ErrAbsent):
+			return reading{absent: true, fresh: true}, nil
+		case errors.Is(err, ErrForbidden), errors.Is(err, ErrRemovedAPI):
+			s.detailRefused(err)
+		default:
+			return reading{}, err
+		}
+	}
+	return s.plain(ctx, d, key)
+}
+
+// detailRetry is how long the detail call is left alone after a refusal.
+const detailRetry = time.Minute
+
+func (s *Store) detailWorks() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.noDetailUntil.IsZero() || time.Now().After(s.noDetailUntil)
+}
+
+func (s *Store) detailRefused(err error) {
+	s.mu.Lock()
+	s.noDetailUntil = time.Now().Add(detailRetry)
+	s.mu.Unlock()
+	s.cfg.log.Debug("detail refused, reading the lagging copy", "err", err)
+}
+
+// plain reads what all clients read: the server's copy of its database.
+func (s *Store) plain(ctx context.Context, d dialect, key Key) (reading, error) {
+	what := "read " + key.String()
+	if d.kind == kindV3 {
+		r, err := s.plainV3(ctx, d, what, key)
+		if !errors.Is(err, ErrRemovedAPI) {
+			return r, err
+		}
+	}
+	a, err := s.client.do(ctx, call{what: what, method: http.MethodGet, path: "/v1/cs/configs", query: v1Key(d, s.cfg.Namespace, key)})
+	if errors.Is(err, ErrAbsent) {
+		return reading{absent: true}, nil
+	}
+	if err != nil {
+		return reading{}, err
+	}
+	return reading{text: string(a.body), typ: a.header.Get("Config-Type")}, nil
+}
+
+func (s *Store) plainV3(ctx context.Context, d dialect, what string, key Key) (reading, error) {
+	a, err := s.client.do(ctx, call{what: what, method: http.MethodGet, path: "/v3/client/cs/config", query: v3Key(d, s.cfg.Namespace, key)})
+	if err == nil {
+		var data struct {
+			Content     string `json:"content"`
+			ContentType string `json:"contentType"`
+		}
+		if err = a.unwrap(what, &data); err == nil {
+			return reading{text: data.Content, typ: data.ContentType}, nil
+		}
+	}
+	if errors.Is(err, ErrAbsent) {
+		return reading{absent: true}, nil
+	}
+	return reading{}, err
+}
+
+// v1Key names a config in v1 calls.
+func v1Key(d dialect, namespace string, key Key) url.Values {
+	return url.Values{"dataId": {key.DataID}, "group": {key.Group}, "tenant": {d.tenant(namespace)}}
+}
+
+// v3Key names a config in v3 calls.
+func v3Key(d dialect, namespace string, key Key) url.Values {
+	return url.Values{"dataId": {key.DataID}, "groupName": {key.Group}, "namespaceId": {d.tenant(namespace)}}
+}
+
+// Detail is what the server's database holds of a config beside its text.
+type Detail struct {
+	Key     Key
+	Text    string
+	MD5     string
+	Type    string
+	Tags    []string
+	AppName string
+	Desc    string
+	// Use, Effect and Schema are shown by 1.x and 2.x only.
+	Use, Effect, Schema string
+	Modified            time.Time // of the newest write
+	ModifiedBy          string    // "" where the writer named nobody
+	ModifiedFrom        string    // address as Nacos gives it, which a client may claim
+	id                  string    // the config's id, for the history
+}
+
+// detailBody is the JSON of both families.
+type detailBody struct {
+	ID         string `json:"id"`
+	DataID     string `json:"dataId"`
+	Content    string `json:"content"`
+	Type       string `json:"type"`
+	AppName    string `json:"appName"`
+	ModifyTime int64  `json:"modifyTime"`
+	CreateUser string `json:"createUser"`
+	CreateIP   string `json:"createIp"`
+	Desc       string `json:"desc"`
+	Use        string `json:"use"`
+	Effect     string `json:"effect"`
+	Schema     string `json:"schema"`
+	ConfigTags string `json:"configTags"`
+}
+
+// Detail returns the config with its metadata, read from the database: it is
+// never behind a publish. The error is ErrAbsent where the config does not
+// exist and ErrRemovedAPI where the server has no such call.
+func (s *Store) Detail(ctx context.Context, key Key) (Detail, error) {
+	if err := s.check(key); err != nil {
+		return Detail{}, err
+	}
+	ctx, stop := s.scope(ctx)
+	defer stop()
+	d, err := s.detector.get(ctx)
+	if err != nil {
+		return Detail{}, err
+	}
+	if d.kind == kindOther {
+		return Detail{}, fmt.Errorf("detail of %s: %w", key, ErrRemovedAPI)
+	}
+	return s.detail(ctx, d, key)
+}
+
+func (s *Store) detail(ctx context.Context, d dialect, key Key) (Detail, error) {
+	what := "read detail of " + key.String()
+	var body detailBody
+	if d.kind == kindV3 {
+		a, err := s.client.do(ctx, call{what: what, method: http.MethodGet, path: "/v3/admin/cs/config", query: v3Key(d, s.cfg.Namespace, key)})
+		if err != nil {
+			return Detail{}, err
+		}
+		if err := a.unwrap(what, &body); err != nil {
+			return Detail{}, err
+		}
+	} else {
+		q := v1Key(d, s.cfg.Namespace, key)
+		q.Set("show", "all")
+		a, err := s.client.do(ctx, call{what: what, method: http.MethodGet, path: "/v1/cs/configs", query: q})
+		if err != nil {
+			return Detail{}, err
+		}
+		if t := strings.TrimSpace(string(a.body)); t == "" || t == "null" {
+			return Detail{}, fmt.Errorf("%s: %w", what, ErrAbsent)
+		}
+		if err := a.decode(what, &body); err != nil || body.DataID != key.DataID {
+			// The plain content: this server does not know the parameter.
+			return Detail{}, fmt.Errorf("%s: %w: the answer is no detail", what, ErrRemovedAPI)
+		}
+	}
+	detail := Detail{
+		Key: key, Text: body.Content, MD5: md5Hex(body.Content), Type: body.Type, AppName: body.AppName, Desc: body.Desc,
+		Use: body.Use, Effect: body.Effect, Schema: body.Schema, ModifiedBy: body.CreateUser, ModifiedFrom: body.CreateIP, id: body.ID,
+	}
+	if body.ModifyTime > 0 {
+		detail.Modified = time.UnixMilli(body.ModifyTime)
+	}
+	for tag := range strings.SplitSeq(body.ConfigTags, ",") {
+		if tag = strings.TrimSpace(tag); tag != "" {
+			detail.Tags = append(detail.Tags, tag)
+		}
+	}
+	return detail, nil
+}

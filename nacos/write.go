@@ -1,0 +1,366 @@
+package nacos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"time"
+)
+
+// retryPause is the least time between two attempts of one write.
+const retryPause = 150 * time.Millisecond
+
+// emptyMD5 as the expected md5 makes a publish create only: Nacos applies it
+// where nothing is stored and refuses it for every content that can be there.
+const emptyMD5 = "d41d8cd98f00b204e9800998ecf8427e"
+
+// Create stores a config that does not exist yet and returns its state. Where
+// it exists, also since a moment ago, the error is *ConflictError; see Update
+// for the others. On servers that ignore the expected md5 (r-nacos) the check
+// is a read just before.
+func (s *Store) Create(ctx context.Context, key Key, content Content) (State, error) {
+	return s.write(ctx, key, content, "")
+}
+
+// Update replaces the text of a config whose text still has the md5 baseMD5,
+// and returns the new state. Type, tags, application name and description stay
+// (see Losses). The error is
+//
+//   - *ConflictError: the server holds something else, or nothing; nothing was
+//     written;
+//   - *OverwroteError: it was written, but a change that came in between was
+//     lost by it, because the server ignores the expected md5;
+//   - ErrUnknownOutcome: the connection failed and later reads did not tell
+//     either; every other error means that nothing was written;
+//   - ErrUnavailable, ErrForbidden, ErrBadName, ErrBlank, ErrTooLarge, ErrClosed.
+//
+// A write whose answer was lost is read again and reported as done where it was
+// applied. All retries together take at most Config.WriteTimeout.
+func (s *Store) Update(ctx context.Context, key Key, content Content, baseMD5 string) (State, error) {
+	if baseMD5 == "" {
+		return State{}, fmt.Errorf("update %s: no md5 of the text that it replaces; use Create for a new config", key)
+	}
+	return s.write(ctx, key, content, baseMD5)
+}
+
+// writing is one write in progress.
+type writing struct {
+	store   *Store
+	d       dialect
+	key     Key
+	content Content
+	base    string // md5 that must be there; "" for a creation
+	sum     string // md5 of the new text
+	sent    bool   // an attempt may have been applied
+	before  Detail // metadata that the write carries over
+}
+
+func (s *Store) write(ctx context.Context, key Key, content Content, base string) (State, error) {
+	if err := s.check(key); err != nil {
+		return State{}, err
+	}
+	if strings.TrimSpace(content.Text) == "" {
+		return State{}, fmt.Errorf("write %s: %w; remove the config instead", key, ErrBlank)
+	}
+	if content.Operator == "" {
+		content.Operator = s.cfg.Operator
+	}
+	ctx, stop := s.scope(ctx)
+	defer stop()
+	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.WriteTimeout, fmt.Errorf("%w: gave up after %v", ErrUnavailable, s.cfg.WriteTimeout))
+	defer cancel()
+	d, err := s.detector.get(ctx)
+	if err != nil {
+		return State{}, err
+	}
+	w := &writing{store: s, d: d, key: key, content: content, base: base, sum: md5Hex(content.Text)}
+	state, err := w.run(ctx)
+	if c := (*ConflictError)(nil); errors.As(err, &c) {
+		s.stats.conflicts.Add(1)
+	}
+	return state, err
+}
+
+// run looks, publishes, and looks again until the outcome is known.
+func (w *writing) run(ctx context.Context) (State, error) {
+	var last error
+	for attempt := 0; ; attempt++ {
+		if attempt > 0 {
+			w.store.stats.retries.Add(1)
+			pause := retryPause + time.Duration(rand.Int64N(int64(retryPause)))
+			if sleep(ctx, min(pause<<min(attempt-1, 2), time.Second)) != nil {
+				return State{}, w.unfinished(ctx, last)
+			}
+		}
+		now, err := w.look(ctx)
+		if err != nil {
+			if w.final(err) {
+				return State{}, err
+			}
+			last = err
+			continue
+		}
+		if w.sent && now.md5() == w.sum {
+			return w.done(ctx)
+		}
+		if now.absent != (w.base == "") || now.md5() != w.base {
+			if w.sent && !now.fresh && attempt < 4 && (now.md5() == w.base) {
+				continue
+			}
+			return State{}, w.conflict(now)
+		}
+		err = w.publish(ctx)
+		if err == nil {
+			return w.done(ctx)
+		}
+		if w.final(err) {
+			return State{}, err
+		}
+		last = err
+	}
+}
+
+// look reads what the server holds, with the metadata that a publish over HTTP
+// must send again.
+func (w *writing) look(ctx context.Context) (reading, error) {
+	s := w.store
+	if w.d.kind != kindOther && s.detailWorks() {
+		detail, err := s.detail(ctx, w.d, w.key)
+		switch {
+		case err == nil:
+			w.before = detail
+			return reading{text: detail.Text, typ: detail.Type, fresh: true}, nil
+		case errors.Is(err, ErrAbsent):
+			w.before = Detail{}
+			return reading{absent: true, fresh: true}, nil
+		case !errors.Is(err, ErrForbidden) && !errors.Is(err, ErrRemovedAPI):
+			return reading{}, err
+		}
+		s.detailRefused(err)
+	}
+	r, err := s.plain(ctx, w.d, w.key)
+	if err != nil {
+		return r, err
+	}
+	w.before = Detail{Type: r.typ}
+	// Our own newest write is newer than a copy that lags behind it.
+	c := s.cell(w.key)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Now().Before(c.fence) && c.outdated[r.md5()] {
+		return reading{text: c.held.Text, typ: c.held.Type, absent: c.held.Absent}, nil
+	}
+	return r, nil
+}
+
+// final tells errors that no retry heals.
+func (w *writing) final(err error) bool {
+	var conflict *ConflictError
+	return errors.As(err, &conflict) || errors.Is(err, ErrForbidden) || errors.Is(err, ErrRemovedAPI) ||
+		errors.Is(err, ErrTooLarge) || errors.Is(err, ErrBlank) || errors.Is(err, ErrBadName)
+}
+
+// unfinished says why the write was given up and whether it may be there.
+func (w *writing) unfinished(ctx context.Context, last error) error {
+	if last == nil {
+		last = context.Cause(ctx)
+	}
+	if w.sent {
+		return fmt.Errorf("write %s: %w: %w", w.key, ErrUnknownOutcome, last)
+	}
+	return fmt.Errorf("write %s: nothing was written: %w", w.key, last)
+}
+
+func (w *writing) conflict(now reading) error {
+	s := w.store
+	s.cell(w.key).refresh()
+	return &ConflictError{Key: w.key, BaseMD5: w.base, Actual: State{
+		Key: w.key, Text: now.text, MD5: now.md5(), Absent: now.absent, Type: now.typ, Read: time.Now(), Seq: s.seq.Load(),
+	}}
+}
+
+// publish sends the content once. nil means that the server took it. A refusal
+// because of the md5 is not final: an earlier attempt of ours may have been
+// applied, or only the copy that we read was old; the next look tells.
+func (w *writing) publish(ctx context.Context) error {
+	s := w.store
+	r := call{what: "publish " + w.key.String(), method: http.MethodPost, once: true, header: http.Header{}}
+	expect := w.base
+	if expect == "" {
+		expect = emptyMD5
+	}
+	r.header["casMd5"] = []string{expect} // spelled as Nacos documents it
+	form := url.Values{"content": {w.content.Text}, "type": {w.typ()}}
+	put := func(k, v string) {
+		if v != "" {
+			form.Set(k, v)
+		}
+	}
+	put("desc", w.before.Desc)
+	put("use", w.before.Use)
+	put("effect", w.before.Effect)
+	put("schema", w.before.Schema)
+	v1 := func() {
+		r.path, r.form = "/v1/cs/configs", merge(form, v1Key(w.d, s.cfg.Namespace, w.key))
+		if w.content.Operator != "" {
+			r.form.Set("src_user", w.content.Operator)
+		}
+	}
+	v3 := func() {
+		r.path, r.form = "/v3/admin/cs/config", merge(form, v3Key(w.d, s.cfg.Namespace, w.key))
+		if w.content.Operator != "" {
+			r.form.Set("srcUser", w.content.Operator)
+		}
+	}
+	if w.d.kind == kindV3 {
+		v3()
+	} else {
+		v1()
+	}
+	if n := len(r.form.Encode()); n > maxForm {
+		return fmt.Errorf("write %s: %w: %d bytes as a form, at most %d", w.key, ErrTooLarge, n, maxForm)
+	}
+	w.sent = true
+	a, err := s.client.do(ctx, r)
+	if w.d.kind == kindV3 && (errors.Is(err, ErrRemovedAPI) || errors.Is(err, ErrForbidden)) {
+		refused := err
+		v1()
+		if a, err = s.client.do(ctx, r); errors.Is(err, ErrRemovedAPI) {
+			err = refused
+		}
+	}
+	if errors.Is(err, ErrRemovedAPI) {
+		return w.publishPush(ctx, expect)
+	}
+	if err != nil {
+		return err
+	}
+	if w.d.kind == kindV3 && r.path[:3] == "/v3" {
+		var ok bool
+		if err := a.unwrap(r.what, &ok); err != nil {
+			return err
+		}
+		if !ok {
+			return refusal(r.what, http.StatusOK, a.body)
+		}
+		return nil
+	}
+	if text := strings.TrimSpace(string(a.body)); text != "true" {
+		return refusal(r.what, http.StatusOK, a.body)
+	}
+	return nil
+}
+
+// publishPush publishes over gRPC, where a server takes none over HTTP. It
+// clears the description and what else Losses names.
+func (w *writing) publishPush(ctx context.Context, expect string) error {
+	c := w.store.push.current()
+	if c == nil {
+		return fmt.Errorf("publish %s: %w over HTTP, and there is no gRPC connection", w.key, ErrRemovedAPI)
+	}
+	r := publishRequest{
+		pushHeader: pushHeader{Module: "config"}, Group: w.key.Group, DataID: w.key.DataID, Tenant: c.tenant,
+		Content: w.content.Text, CASMD5: expect,
+		Additional: map[string]string{
+			"type": w.typ(), "config_tags": strings.Join(w.before.Tags, ","), "appName": w.before.AppName, "src_user": w.content.Operator,
+		},
+	}
+	var reply pushReply
+	return c.request(ctx, "ConfigPublishRequest", &r, &reply)
+}
+
+func merge(a, b url.Values) url.Values {
+	m := url.Values{}
+	for _, from := range []url.Values{a, b} {
+		for k, v := range from {
+			m[k] = v
+		}
+	}
+	return m
+}
+
+// typ is the type to send: Nacos turns a missing or unknown one into "text".
+func (w *writing) typ() string {
+	t := w.content.Type
+	if t == "" {
+		t = w.before.Type
+	}
+	if t == "" {
+		t = strings.TrimPrefix(path.Ext(w.key.DataID), ".")
+	}
+	switch t = strings.ToLower(t); t {
+	case "yml":
+		return "yaml"
+	case "htm":
+		return "html"
+	case "properties", "yaml", "json", "xml", "html", "toml", "text":
+		return t
+	}
+	return "text"
+}
+
+// done takes the written content in as the held state, or what is there by now,
+// and checks that nothing foreign was lost.
+func (w *writing) done(ctx context.Context) (State, error) {
+	s := w.store
+	written := reading{text: w.content.Text, typ: w.typ()}
+	c := s.cell(w.key)
+	state := c.wrote(written, w.base)
+	if lost, removed, ok := w.overwrote(ctx); ok {
+		return state, &OverwroteError{Key: w.key, Lost: lost, Removed: removed, Written: state}
+	}
+	return state, nil
+}
+
+// overwrote looks into the history for what was really there before our write.
+func (w *writing) overwrote(ctx context.Context) (lost string, removed, ok bool) {
+	return "", false, false
+}
+
+// Remove deletes the config. Removing one that does not exist is no error.
+// Nacos has no compare-and-remove. The operator of the configuration is
+// recorded where the server takes one.
+func (s *Store) Remove(ctx context.Context, key Key) error {
+	if err := s.check(key); err != nil {
+		return err
+	}
+	ctx, stop := s.scope(ctx)
+	defer stop()
+	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.WriteTimeout, fmt.Errorf("%w: gave up after %v", ErrUnavailable, s.cfg.WriteTimeout))
+	defer cancel()
+	d, err := s.detector.get(ctx)
+	if err != nil {
+		return err
+	}
+	r := call{what: "remove " + key.String(), method: http.MethodDelete, path: "/v1/cs/configs", query: v1Key(d, s.cfg.Namespace, key)}
+	if s.cfg.Operator != "" {
+		r.query.Set("src_user", s.cfg.Operator)
+	}
+	if d.kind == kindV3 {
+		v3 := r
+		v3.path, v3.query = "/v3/admin/cs/config", v3Key(d, s.cfg.Namespace, key)
+		if s.cfg.Operator != "" {
+			v3.query.Set("srcUser", s.cfg.Operator)
+		}
+		_, err = s.client.do(ctx, v3)
+		if errors.Is(err, ErrRemovedAPI) || errors.Is(err, ErrForbidden) {
+			_, err = s.client.do(ctx, r)
+		}
+	} else {
+		_, err = s.client.do(ctx, r)
+	}
+	if err != nil && !errors.Is(err, ErrAbsent) {
+		return err
+	}
+	c := s.cell(key)
+	c.mu.Lock()
+	before := c.held.MD5
+	c.mu.Unlock()
+	c.wrote(reading{absent: true}, before)
+	return nil
+}
