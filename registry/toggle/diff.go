@@ -1,0 +1,109 @@
+package toggle
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// Change is one difference between what two files say of a listener.
+type Change struct {
+	ListenerID string
+	// Field is the field's name in camel case as in a file: "enable",
+	// "concurrentConsumers". It is "listenerId" for a listener that came or
+	// went.
+	Field string
+	// Before and After are the values as text; nil is absent.
+	Before, After *string
+}
+
+// String returns the change as a sentence: "RefundConsumer: enable true → false".
+// Its texts are quoted where they hold anything but plain words.
+func (c Change) String() string {
+	switch {
+	case c.Field == fieldListener.String() && c.Before == nil:
+		return show(c.ListenerID) + ": new in the file"
+	case c.Field == fieldListener.String():
+		return show(c.ListenerID) + ": no longer in the file"
+	}
+	return fmt.Sprintf("%s: %s %s → %s", show(c.ListenerID), c.Field, showOpt(c.Before), showOpt(c.After))
+}
+
+func showOpt(text *string) string {
+	if text == nil {
+		return "absent"
+	}
+	return show(*text)
+}
+
+func show(text string) string {
+	quoted := strconv.Quote(text)
+	if text != "" && quoted == `"`+text+`"` {
+		return text
+	}
+	return quoted
+}
+
+// Diff tells what changes for the listeners from one file to the other, by
+// what is in force. A file that cannot be read says nothing, like an absent one.
+// Changes are in the order of after's listeners, then of those that are gone.
+func Diff(before, after *File) []Change {
+	var changes []Change
+	was := make(map[string]Toggle)
+	for _, t := range before.InForce() {
+		was[t.ListenerID] = t
+	}
+	stays := make(map[string]bool)
+	for _, t := range after.InForce() {
+		stays[t.ListenerID] = true
+		old, known := was[t.ListenerID]
+		if !known {
+			id := t.ListenerID
+			changes = append(changes, Change{ListenerID: id, Field: fieldListener.String(), After: &id})
+		}
+		changes = append(changes, toggleDiff(old, t)...)
+	}
+	for _, t := range before.InForce() {
+		if !stays[t.ListenerID] {
+			id := t.ListenerID
+			changes = append(changes, toggleDiff(t, Toggle{ListenerID: id})...)
+			changes = append(changes, Change{ListenerID: id, Field: fieldListener.String(), Before: &id})
+		}
+	}
+	return changes
+}
+
+// toggleDiff compares all fields but the listenerId.
+func toggleDiff(before, after Toggle) []Change {
+	var changes []Change
+	for f := fieldEnable; f < fieldCount; f++ {
+		a, b := before.print(f), after.print(f)
+		if (a == nil) != (b == nil) || a != nil && *a != *b {
+			changes = append(changes, Change{ListenerID: after.ListenerID, Field: f.String(), Before: a, After: b})
+		}
+	}
+	return changes
+}
+
+// print returns a field as text.
+func (t *Toggle) print(f field) *string {
+	var text string
+	switch f {
+	case fieldEnable:
+		if t.Enable == nil {
+			return nil
+		}
+		text = strconv.FormatBool(*t.Enable)
+	case fieldMin, fieldMax:
+		n := t.Min
+		if f == fieldMax {
+			n = t.Max
+		}
+		if n == nil {
+			return nil
+		}
+		text = strconv.Itoa(*n)
+	default:
+		return t.textField(f)
+	}
+	return &text
+}
