@@ -8,36 +8,33 @@ import (
 // Change is one difference between what two files say of a listener.
 type Change struct {
 	ListenerID string
-	// Field is the field's name in camel case as in a file: "enable",
-	// "concurrentConsumers". It is "listenerId" for a listener that came or
-	// went.
+	// Field is "enable", "min", "max", "reason", "updatedBy", "updatedAt",
+	// "pauseAt", "resumeAt" or "queue". It is "listenerId" for a listener that
+	// came or went.
 	Field string
-	// Before and After are the values as text; nil is absent.
-	Before, After *string
+	// Before and After are the values as text; an absent one is "".
+	Before, After string
 }
 
 // String returns the change as a sentence: "RefundConsumer: enable true → false".
-// Its texts are quoted where they hold anything but plain words.
+// Texts that hold anything but printable characters are quoted.
 func (c Change) String() string {
 	switch {
-	case c.Field == fieldListener.String() && c.Before == nil:
+	case c.Field == fieldListener.short() && c.Before == "":
 		return show(c.ListenerID) + ": new in the file"
-	case c.Field == fieldListener.String():
+	case c.Field == fieldListener.short():
 		return show(c.ListenerID) + ": no longer in the file"
 	}
-	return fmt.Sprintf("%s: %s %s → %s", show(c.ListenerID), c.Field, showOpt(c.Before), showOpt(c.After))
+	return fmt.Sprintf("%s: %s %s → %s", show(c.ListenerID), c.Field, show(c.Before), show(c.After))
 }
 
-func showOpt(text *string) string {
-	if text == nil {
+// show quotes outside text where it must be.
+func show(text string) string {
+	if text == "" {
 		return "absent"
 	}
-	return show(*text)
-}
-
-func show(text string) string {
 	quoted := strconv.Quote(text)
-	if text != "" && quoted == `"`+text+`"` {
+	if quoted == `"`+text+`"` {
 		return text
 	}
 	return quoted
@@ -58,7 +55,7 @@ func Diff(before, after *File) []Change {
 		old, known := was[t.ListenerID]
 		if !known {
 			id := t.ListenerID
-			changes = append(changes, Change{ListenerID: id, Field: fieldListener.String(), After: &id})
+			changes = append(changes, Change{ListenerID: id, Field: fieldListener.short(), After: id})
 		}
 		changes = append(changes, toggleDiff(old, t)...)
 	}
@@ -66,7 +63,7 @@ func Diff(before, after *File) []Change {
 		if !stays[t.ListenerID] {
 			id := t.ListenerID
 			changes = append(changes, toggleDiff(t, Toggle{ListenerID: id})...)
-			changes = append(changes, Change{ListenerID: id, Field: fieldListener.String(), Before: &id})
+			changes = append(changes, Change{ListenerID: id, Field: fieldListener.short(), Before: id})
 		}
 	}
 	return changes
@@ -78,7 +75,7 @@ func toggleDiff(before, after Toggle) []Change {
 	for f := fieldEnable; f < fieldCount; f++ {
 		a, b := before.print(f), after.print(f)
 		if (a == nil) != (b == nil) || a != nil && *a != *b {
-			changes = append(changes, Change{ListenerID: after.ListenerID, Field: f.String(), Before: a, After: b})
+			changes = append(changes, Change{after.ListenerID, f.short(), orEmpty(a), orEmpty(b)})
 		}
 	}
 	return changes
@@ -106,4 +103,11 @@ func (t *Toggle) print(f field) *string {
 		return t.textField(f)
 	}
 	return &text
+}
+
+func orEmpty(text *string) string {
+	if text == nil {
+		return ""
+	}
+	return *text
 }

@@ -52,6 +52,17 @@ func init() {
 // String returns the name in camel case, as belay writes it.
 func (f field) String() string { return spellCamel.spell(f) }
 
+// short returns the name that the model has for the field.
+func (f field) short() string {
+	switch f {
+	case fieldMin:
+		return "min"
+	case fieldMax:
+		return "max"
+	}
+	return f.String()
+}
+
 // spelling is one way to write property names.
 type spelling struct {
 	separator   string
