@@ -49,7 +49,10 @@ type Queue struct {
 	ConsumerList []Consumer
 	ListAt       time.Time
 
-	Hazards []Hazard
+	// DeliveryLimit is the queue's x-delivery-limit, from arguments or policy; 0
+	// where there is none or it is not known.
+	DeliveryLimit int
+	Hazards       []Hazard
 	// Forecast is the most useful sentence about where the queue is heading
 	// ("drains in 4 min"), "" when there is none.
 	Forecast string
