@@ -122,30 +122,34 @@ type Host struct {
 
 // Row is one listener as every screen and command shows it.
 type Row struct {
-	ID       ID
-	State    State
-	Done     int // with Pausing, Resuming, Scaling, Starting: k of n instances
-	Total    int
-	Note     string // one short sentence, the most useful one
-	Desired  Desired
-	Actual   Actual
-	Inst     Instances
-	Hosts    []Host
-	Queues   []*observe.Queue
-	Ready    observe.Number // summed over the queues
-	Unacked  observe.Number
-	Broker   observe.Number // consumers of ours that the broker shows
-	InRate   observe.Number
-	OutRate  observe.Number
-	ErrRate  observe.Number // failed and requeued a second
-	Redeliv  observe.Number // redelivered, percent
-	Looping  bool
-	Since    time.Time // when State was entered, zero unknown
-	By       string
-	Reason   string
-	Stale    time.Time // zero: fresh; else since when the source that State rests on was not read
-	StaleSrc string    // which source: "nacos", "presence", "broker"
-	Effect   *Effect   // of the newest write, until some seconds after its end
+	ID      ID
+	State   State
+	Done    int // with Pausing, Resuming, Scaling, Starting: k of n instances
+	Total   int
+	Note    string // one short sentence, the most useful one
+	Desired Desired
+	Actual  Actual
+	Inst    Instances
+	Hosts   []Host
+	Queues  []*observe.Queue
+	Ready   observe.Number // summed over the queues
+	Unacked observe.Number
+	Broker  observe.Number // consumers of ours that the broker shows
+	InRate  observe.Number
+	OutRate observe.Number
+	ErrRate observe.Number // failed and requeued a second
+	Redeliv observe.Number // redelivered, percent
+	Looping bool           // mostly redelivered messages that fail again
+	// MaxDelivery is the highest delivery count that an instance saw lately.
+	MaxDelivery int
+	// LastFailure is the newest over all instances, nil when none failed.
+	LastFailure *presence.FailureReport
+	Since       time.Time // when State was entered, zero unknown
+	By          string
+	Reason      string
+	Stale       time.Time // zero: fresh; else since when the source that State rests on was not read
+	StaleSrc    string    // which source: "nacos", "presence", "broker"
+	Effect      *Effect   // of the newest write, until some seconds after its end
 }
 
 // App is one application: its toggle file and who could act on it.

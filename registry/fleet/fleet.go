@@ -1,0 +1,327 @@
+package fleet
+
+import (
+	"context"
+	"log/slog"
+	"sort"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/belay-mq/belay/consumers/observe"
+	"github.com/belay-mq/belay/nacos"
+	"github.com/belay-mq/belay/registry/presence"
+)
+
+const (
+	// minGap bounds the snapshots to ten a second.
+	minGap = 100 * time.Millisecond
+	// lookAgain is how often every row is joined anew although nothing changed: for
+	// ages, deadlines and rates.
+	lookAgain = time.Second
+	// settleTime is how long wanted and actual may differ before it is drift.
+	settleTime = 10 * time.Second
+	// watchersEvery is how often Nacos is asked who listens to a file.
+	watchersEvery = 10 * time.Second
+	// discoverEvery is how often applications are searched by data id.
+	discoverEvery = 30 * time.Second
+	// askTimeout bounds one question to Nacos.
+	askTimeout = 5 * time.Second
+)
+
+// ConfigStore is where toggle files are read; *nacos.Store is one.
+type ConfigStore interface {
+	Watch(context.Context, nacos.Key) <-chan nacos.State
+	// Watchers lists the clients that listen to a config.
+	Watchers(context.Context, nacos.Key) ([]nacos.Watcher, error)
+	// Search finds the configs of the given data ids in all groups.
+	Search(ctx context.Context, dataIDs ...string) ([]nacos.Key, error)
+}
+
+// Presence is where reports come from; *presence.Presence is one.
+type Presence interface {
+	Instances() []presence.Seen
+	// Gone reports whether an instance said bye lately.
+	Gone(instance string) bool
+	Health() presence.Health
+	// OnChange registers a function that must not block.
+	OnChange(func())
+}
+
+// Observer shows queues; *observe.Observer is one.
+type Observer interface {
+	Want([]observe.QueueID)
+	Queues() map[observe.QueueID]*observe.Queue
+	Refresh()
+}
+
+// Broker is one virtual host with its reports and queues.
+type Broker struct {
+	VHost    string
+	Presence Presence // nil: no reports
+	Observer Observer // nil: queues are not observed
+}
+
+// AppConfig names an application of the context.
+type AppConfig struct {
+	Name   string
+	DataID string // of its toggle file
+	VHost  string // where its queues are; empty: that of the first broker
+}
+
+// Config is what a [Fleet] needs.
+type Config struct {
+	// Apps are the applications. Empty: found in Nacos by DataIDs, again every 30 s.
+	Apps []AppConfig
+	// Brokers are the virtual hosts; the first is the default one.
+	Brokers []Broker
+	// Context and Label name the environment on every screen.
+	Context, Label string
+	// DataIDs are searched where Apps is empty. Default rabbitmq-toggle.properties.
+	DataIDs []string
+	// Health tells how the parts of the backend fare. It must not block.
+	Health func() []Health
+	// Logger receives what goes wrong; nil discards it.
+	Logger *slog.Logger
+	// ReadOnly is shown; writes are refused by control.
+	ReadOnly bool
+	// Store is where the files are; nil: no files, only what runs is shown.
+	Store ConfigStore
+}
+
+// Fleet is all listeners of a context. Snapshot, SetEffect and Refresh may be called
+// from any goroutine.
+type Fleet struct {
+	cfg  Config
+	log  *slog.Logger
+	snap atomic.Pointer[Snapshot]
+	wake chan struct{}
+
+	mu      sync.Mutex // guards what other goroutines hand in
+	apps    map[string]*app
+	effects map[ID]Effect
+
+	// Owned by Run.
+	rows    map[ID]*rowState
+	version uint64
+}
+
+// New returns a fleet with an empty snapshot. It does nothing until Run.
+func New(cfg Config) *Fleet {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if len(cfg.DataIDs) == 0 {
+		cfg.DataIDs = []string{"rabbitmq-toggle.properties"}
+	}
+	f := &Fleet{
+		cfg:     cfg,
+		log:     cfg.Logger.With("component", "fleet"),
+		wake:    make(chan struct{}, 1),
+		apps:    make(map[string]*app),
+		effects: make(map[ID]Effect),
+		rows:    make(map[ID]*rowState),
+	}
+	f.snap.Store(&Snapshot{At: time.Now(), Context: cfg.Context, Label: cfg.Label, ReadOnly: cfg.ReadOnly})
+	return f
+}
+
+// Snapshot returns the newest snapshot. It never blocks.
+func (f *Fleet) Snapshot() *Snapshot { return f.snap.Load() }
+
+// SetEffect shows the progress of a write on a listener. A later write's effect
+// replaces an earlier one's; an ended one is shown for a while.
+func (f *Fleet) SetEffect(id ID, e Effect) {
+	f.mu.Lock()
+	if old, ok := f.effects[id]; !ok || e.Ticket >= old.Ticket {
+		f.effects[id] = e
+	}
+	f.mu.Unlock()
+	f.Wake()
+}
+
+// Wake asks for a new snapshot soon. It never blocks.
+func (f *Fleet) Wake() {
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Refresh reads the queues again soon. It never blocks.
+func (f *Fleet) Refresh() {
+	for _, b := range f.cfg.Brokers {
+		if b.Observer != nil {
+			b.Observer.Refresh()
+		}
+	}
+	f.Wake()
+}
+
+// Run keeps the snapshot up to date until ctx ends.
+func (f *Fleet) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for _, b := range f.cfg.Brokers {
+		if b.Presence != nil {
+			b.Presence.OnChange(f.Wake)
+		}
+	}
+	if f.cfg.Store != nil {
+		for _, a := range f.cfg.Apps {
+			f.addApp(ctx, &wg, a)
+		}
+		if len(f.cfg.Apps) == 0 {
+			wg.Go(func() { f.discover(ctx, &wg) })
+		}
+		wg.Go(func() { f.askWatchers(ctx) })
+	}
+	tick := time.NewTicker(lookAgain)
+	defer tick.Stop()
+	for {
+		began := time.Now()
+		f.rebuild(began)
+		// However large the fleet, joining it takes about a tenth of a core at most.
+		gap := time.NewTimer(max(minGap, min(9*time.Since(began), lookAgain)))
+		select {
+		case <-ctx.Done():
+			gap.Stop()
+			return nil
+		case <-gap.C:
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-f.wake:
+		case <-tick.C:
+		}
+	}
+}
+
+// discover finds applications by data id.
+func (f *Fleet) discover(ctx context.Context, wg *sync.WaitGroup) {
+	for {
+		keys, err := f.search(ctx)
+		if err != nil && ctx.Err() == nil {
+			f.log.Warn("applications could not be searched in Nacos", "error", err)
+		}
+		for _, k := range keys {
+			f.addApp(ctx, wg, AppConfig{Name: k.Group, DataID: k.DataID})
+		}
+		wait := discoverEvery
+		if err != nil {
+			wait = time.Second
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+	}
+}
+
+func (f *Fleet) search(ctx context.Context) ([]nacos.Key, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	return f.cfg.Store.Search(ctx, f.cfg.DataIDs...)
+}
+
+// addApp follows an application's file, unless it is followed already.
+func (f *Fleet) addApp(ctx context.Context, wg *sync.WaitGroup, c AppConfig) {
+	if c.DataID == "" {
+		c.DataID = f.cfg.DataIDs[0]
+	}
+	f.mu.Lock()
+	_, known := f.apps[c.Name]
+	if !known {
+		f.apps[c.Name] = newApp(c)
+	}
+	a := f.apps[c.Name]
+	f.mu.Unlock()
+	if known {
+		return
+	}
+	states := f.cfg.Store.Watch(ctx, a.key)
+	wg.Go(func() {
+		for s := range states {
+			f.mu.Lock()
+			a.take(s, time.Now())
+			f.mu.Unlock()
+			f.Wake()
+		}
+	})
+}
+
+// askWatchers keeps the list of clients that listen in Nacos.
+func (f *Fleet) askWatchers(ctx context.Context) {
+	for {
+		f.mu.Lock()
+		apps := make([]*app, 0, len(f.apps))
+		for _, a := range f.apps {
+			apps = append(apps, a)
+		}
+		f.mu.Unlock()
+		for _, a := range apps {
+			ask, cancel := context.WithTimeout(ctx, askTimeout)
+			list, err := f.cfg.Store.Watchers(ask, a.key)
+			cancel()
+			if ctx.Err() != nil {
+				return
+			}
+			f.mu.Lock()
+			a.setWatchers(list, err)
+			f.mu.Unlock()
+		}
+		wait := watchersEvery
+		if len(apps) == 0 {
+			wait = lookAgain
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+	}
+}
+
+// rebuild makes the next snapshot. It is called by Run only.
+func (f *Fleet) rebuild(now time.Time) {
+	in := f.gather(now)
+	s := &Snapshot{
+		At: now, Context: f.cfg.Context, Label: f.cfg.Label, ReadOnly: f.cfg.ReadOnly,
+		Blocked: in.blocked, Apps: in.apps, Instances: in.instances,
+	}
+	if f.cfg.Health != nil {
+		s.Health = f.cfg.Health()
+	}
+	f.version++
+	s.Version = f.version
+	s.Rows = f.join(in, now)
+	f.want(in, s.Rows)
+	f.snap.Store(s)
+}
+
+// want tells the observers which queues matter.
+func (f *Fleet) want(in *inputs, rows []*Row) {
+	byHost := make(map[string]map[observe.QueueID]bool)
+	for _, r := range rows {
+		vhost := in.vhost(r.ID.App)
+		for _, q := range f.rows[r.ID].queues {
+			if byHost[vhost] == nil {
+				byHost[vhost] = make(map[observe.QueueID]bool)
+			}
+			byHost[vhost][observe.QueueID{VHost: vhost, Name: q}] = true
+		}
+	}
+	for _, b := range f.cfg.Brokers {
+		if b.Observer == nil {
+			continue
+		}
+		ids := make([]observe.QueueID, 0, len(byHost[b.VHost]))
+		for id := range byHost[b.VHost] {
+			ids = append(ids, id)
+		}
+		sort.Slice(ids, func(i, j int) bool { return ids[i].Name < ids[j].Name })
+		b.Observer.Want(ids)
+	}
+}

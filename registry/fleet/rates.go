@@ -1,0 +1,130 @@
+package fleet
+
+import (
+	"time"
+
+	"github.com/belay-mq/belay/consumers/observe"
+)
+
+// window is how far back rates look; reports come every 2 s.
+const window = 7 * time.Second
+
+// rates derives the speeds of one listener from the counters of its instances and,
+// where the management API does not tell, from the length of its queues.
+type rates struct {
+	hosts map[string]*series
+	ready series
+}
+
+// series holds the newest readings of some counters, oldest first.
+type series struct {
+	points []point
+}
+
+type point struct {
+	at                           time.Time
+	handled, bad, redelivered, n float64
+}
+
+func (s *series) add(p point) {
+	if k := len(s.points); k > 0 {
+		last := s.points[k-1]
+		if !p.at.After(last.at) {
+			return
+		}
+		if p.handled < last.handled {
+			s.points = s.points[:0] // the counters began anew
+		}
+	}
+	s.points = append(s.points, p)
+	for len(s.points) > 2 && p.at.Sub(s.points[0].at) > window {
+		s.points = s.points[1:]
+	}
+}
+
+// span returns the oldest and newest reading, and false while there is no time between.
+func (s *series) span() (first, last point, ok bool) {
+	if len(s.points) < 2 {
+		return point{}, point{}, false
+	}
+	first, last = s.points[0], s.points[len(s.points)-1]
+	return first, last, last.at.Sub(first.at) >= 500*time.Millisecond
+}
+
+func (r *rates) add(hosts []hostView, queues []*observe.Queue, now time.Time) {
+	if r.hosts == nil {
+		r.hosts = make(map[string]*series)
+	}
+	for _, h := range hosts {
+		name := h.seen.Report.Instance
+		if h.seen.Lost {
+			delete(r.hosts, name)
+			continue
+		}
+		s := r.hosts[name]
+		if s == nil {
+			s = &series{}
+			r.hosts[name] = s
+		}
+		l := h.report
+		s.add(point{at: h.seen.Received, handled: float64(l.Handled), bad: float64(l.Failed + l.Requeued), redelivered: float64(l.Redelivered), n: float64(l.Handled + l.Failed)})
+	}
+	for name, s := range r.hosts {
+		if k := len(s.points); k == 0 || now.Sub(s.points[k-1].at) > 2*window {
+			delete(r.hosts, name)
+		}
+	}
+	var total observe.Number
+	for _, q := range queues {
+		total = sum(total, q.Ready)
+	}
+	if total.Known {
+		r.ready.add(point{at: total.At, n: total.Value})
+	}
+}
+
+// fill sets the rates of a row, each with its source and age.
+func (r *rates) fill(row *Row) {
+	for _, q := range row.Queues {
+		row.InRate = sum(row.InRate, q.InRate)
+		row.OutRate = sum(row.OutRate, q.OutRate)
+	}
+	var out, bad, redelivered, n float64
+	var at time.Time
+	known := false
+	for _, s := range r.hosts {
+		first, last, ok := s.span()
+		if !ok {
+			continue
+		}
+		known = true
+		dt := last.at.Sub(first.at).Seconds()
+		out += (last.handled - first.handled) / dt
+		bad += (last.bad - first.bad) / dt
+		redelivered += last.redelivered - first.redelivered
+		n += last.n - first.n
+		if at.IsZero() || last.at.Before(at) {
+			at = last.at
+		}
+	}
+	if !known {
+		return
+	}
+	derived := func(v float64) observe.Number {
+		return observe.Number{Value: v, At: at, Source: observe.Presence, Known: true}
+	}
+	if !row.OutRate.Known {
+		row.OutRate = derived(out)
+	}
+	row.ErrRate = derived(bad)
+	if n > 0 {
+		row.Redeliv = derived(min(100*redelivered/n, 100))
+	}
+	row.Looping = n >= 5 && redelivered/n > 0.5 && bad > 0
+	if first, last, ok := r.ready.span(); ok && !row.InRate.Known {
+		row.InRate = observe.Number{
+			Value: max((last.n-first.n)/last.at.Sub(first.at).Seconds()+row.OutRate.Value+bad, 0),
+			At:    last.at, Source: observe.Derived, Known: true,
+		}
+	}
+}

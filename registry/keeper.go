@@ -1,0 +1,224 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/belay-mq/belay/consumers"
+	"github.com/belay-mq/belay/registry/toggle"
+)
+
+const (
+	// callTimeout bounds one call of a listener's Start or Scale. A stop may take as
+	// long as the listener's own drain.
+	callTimeout = 30 * time.Second
+	// retryAfter is how long a failed wish waits before it is tried again.
+	retryAfter = 2 * time.Second
+)
+
+// keeper keeps one listener as the file wants it. Its run goroutine is the only one
+// that calls the listener's Start, Stop and Scale while the registry runs; the fields
+// below are guarded by the registry's lock.
+type keeper struct {
+	reg      *Registry
+	id       string
+	listener Listener
+	wake     chan struct{}
+
+	toggle  *toggle.Toggle // nil: no entry
+	started bool           // the first start was decided
+	settled bool           // the newest wish was carried out
+	err     error
+	errAt   time.Time
+}
+
+// want stores what the file says. The registry's lock is held.
+func (k *keeper) want(t toggle.Toggle, all map[string]toggle.Toggle) {
+	k.toggle = nil
+	if _, ok := all[k.id]; ok {
+		k.toggle = &t
+	}
+	k.settled = false
+	signal(k.wake)
+}
+
+// run carries out wishes until ctx ends. A newer wish takes over from a stop that is
+// still draining.
+func (k *keeper) run(ctx context.Context) {
+	for {
+		next := k.apply(ctx)
+		var timer <-chan time.Time
+		if next > 0 {
+			timer = time.After(next)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-k.wake:
+		case <-timer:
+		}
+	}
+}
+
+// apply makes the listener as it is wanted now and returns when to look again, 0 for
+// only when woken.
+func (k *keeper) apply(ctx context.Context) time.Duration {
+	k.reg.mu.Lock()
+	released, t, first := k.reg.released, k.toggle, !k.started
+	k.reg.mu.Unlock()
+	if !released {
+		return 0
+	}
+	err := k.reg.guarded("listener "+k.id, func() error { return k.step(ctx, t, first) })
+	if ctx.Err() != nil {
+		return 0
+	}
+	k.reg.mu.Lock()
+	k.started = true
+	k.settled = err == nil && k.toggle == t
+	k.err, k.errAt = err, time.Now()
+	if err == nil {
+		k.errAt = time.Time{}
+	}
+	k.reg.version++
+	k.reg.mu.Unlock()
+	k.reg.changed()
+	if err != nil {
+		k.reg.log.Error("a toggle could not be applied", "listener", k.id, "error", err)
+		return retryAfter
+	}
+	if t != nil {
+		if w := WantedAt(*t, time.Now()); !w.Next.IsZero() {
+			// A planned time is a wall-clock time; looking again at least every
+			// minute follows a clock that is set.
+			return min(max(time.Until(w.Next), time.Millisecond), time.Minute)
+		}
+	}
+	return 0
+}
+
+// step compares and acts: concurrency first, so that a listener that starts does so
+// with the right number of consumers.
+func (k *keeper) step(ctx context.Context, t *toggle.Toggle, first bool) error {
+	if t == nil {
+		if first && k.listener.Status().AutoStartup {
+			return k.start(ctx, consumers.Cause{By: "autostart"})
+		}
+		return nil
+	}
+	if err := k.scale(ctx, t); err != nil {
+		return err
+	}
+	w := WantedAt(*t, time.Now())
+	st := k.listener.Status()
+	switch {
+	case w.Enable == nil:
+		if first && st.AutoStartup {
+			return k.start(ctx, consumers.Cause{By: "autostart"})
+		}
+	case *w.Enable:
+		if !active(st.State) {
+			return k.start(ctx, causeOf(t))
+		}
+	default:
+		if st.State != consumers.Stopped || first {
+			return k.stop(ctx, causeOf(t))
+		}
+	}
+	return nil
+}
+
+// active holds for a container that runs or tries to.
+func active(s consumers.State) bool {
+	switch s {
+	case consumers.Starting, consumers.Running, consumers.Recovering, consumers.MissingQueue, consumers.Refused:
+		return true
+	}
+	return false
+}
+
+func (k *keeper) scale(ctx context.Context, t *toggle.Toggle) error {
+	if t.Min == nil && t.Max == nil {
+		return nil
+	}
+	st := k.listener.Status()
+	lo, hi := st.Min, st.Max
+	if t.Min != nil {
+		lo = *t.Min
+	}
+	if t.Max != nil {
+		hi = *t.Max
+	}
+	if lo == st.Min && hi == st.Max {
+		return nil
+	}
+	if lo < 1 || hi < lo {
+		return fmt.Errorf("concurrency %d to %d of %s is not possible (the file says %s to %s); set both with min ≥ 1 and max ≥ min", lo, hi, k.id, number(t.Min), number(t.Max))
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if err := k.listener.Scale(ctx, lo, hi); err != nil {
+		return fmt.Errorf("scale %s to %d–%d: %w", k.id, lo, hi, err)
+	}
+	return nil
+}
+
+func number(n *int) string {
+	if n == nil {
+		return "nothing"
+	}
+	return fmt.Sprint(*n)
+}
+
+func (k *keeper) start(ctx context.Context, why consumers.Cause) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if err := k.listener.Start(ctx, why); err != nil {
+		return fmt.Errorf("start %s: %w", k.id, err)
+	}
+	return nil
+}
+
+// stop returns when the listener has stopped, or as soon as there is a newer wish:
+// the listener then goes on draining by itself and the wish decides.
+func (k *keeper) stop(ctx context.Context, why consumers.Cause) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan error, 1)
+	k.reg.wg.Go(func() {
+		done <- k.reg.guarded("stop of "+k.id, func() error {
+			_, err := k.listener.Stop(ctx, why)
+			return err
+		})
+	})
+	select {
+	case err := <-done:
+		if err != nil {
+			return fmt.Errorf("stop %s: %w", k.id, err)
+		}
+		return nil
+	case <-k.wake:
+		signal(k.wake)
+		cancel()
+		<-done
+		return nil
+	case <-ctx.Done():
+		<-done
+		return ctx.Err()
+	}
+}
+
+func causeOf(t *toggle.Toggle) consumers.Cause {
+	c := consumers.Cause{By: "toggle"}
+	if t.Reason != nil {
+		c.Reason = *t.Reason
+	}
+	if t.UpdatedBy != nil && *t.UpdatedBy != "" {
+		c.By = *t.UpdatedBy
+	}
+	if at, ok := t.ResumeTime(); ok && t.Enable != nil && !*t.Enable {
+		c.Until = at
+	}
+	return c
+}

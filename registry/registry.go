@@ -1,0 +1,449 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/belay-mq/belay/consumers"
+	"github.com/belay-mq/belay/nacos"
+	"github.com/belay-mq/belay/registry/presence"
+	"github.com/belay-mq/belay/registry/toggle"
+)
+
+// Policy says what a registry does at start when neither Nacos nor a kept file can
+// be read.
+type Policy string
+
+// The policies.
+const (
+	// Start starts each listener that starts by itself (its AutoStartup).
+	Start Policy = "start"
+	// Hold starts nothing until the file was read.
+	Hold Policy = "hold"
+)
+
+const (
+	defaultDataID    = "rabbitmq-toggle.properties"
+	defaultFirstRead = 10 * time.Second
+	defaultStopWait  = 30 * time.Second
+)
+
+// Config is what a [Registry] needs. App and Store are required.
+type Config struct {
+	// App is the application, which is the Nacos group of the toggle file.
+	App string
+	// DataID of the toggle file. Default rabbitmq-toggle.properties; a name that
+	// ends in .yml or .yaml is read as YAML.
+	DataID string
+	// FirstRead bounds the wait for the first read of the file. Default 10 s.
+	FirstRead time.Duration
+	// Logger receives what is applied and what fails; nil discards it.
+	Logger *slog.Logger
+	// Presence tells other processes; nil: nobody is told.
+	Presence Presence
+	// StateDir keeps the last good file, for a start without Nacos. Empty: nothing
+	// is kept.
+	StateDir string
+	// StopTimeout bounds the stop of all listeners when Run ends. Default 30 s.
+	StopTimeout time.Duration
+	// Store is where the toggle file is read.
+	Store ConfigStore
+	// Timed carries out planned windows of this application; nil: others do.
+	Timed Timed
+	// WithoutToggles decides at start where neither Nacos nor a kept file can be
+	// read. Default Start; payment systems want Hold.
+	WithoutToggles Policy
+}
+
+// Registry is the listeners of this process, keyed by listenerId, under their toggle
+// file. Its methods may be called from any goroutine.
+type Registry struct {
+	cfg    Config
+	key    nacos.Key
+	format toggle.Format
+	log    *slog.Logger
+
+	mu        sync.Mutex
+	listeners map[string]*keeper
+	version   uint64
+	file      File
+	toggles   map[string]toggle.Toggle
+	running   bool // Run has begun and not yet ended
+	released  bool // listeners may start: the first read is over
+	wg        sync.WaitGroup
+	runCtx    context.Context
+}
+
+// File is the toggle file as this process has it.
+type File struct {
+	// MD5 of the text in force; "" before the first and for an absent file.
+	MD5       string
+	AppliedAt time.Time
+	// Err is why the newest text is not in force; nil when it is.
+	Err error
+	// Kept: in force is the file kept from an earlier run, Nacos was not read yet.
+	Kept bool
+	// Absent: the config does not exist.
+	Absent bool
+}
+
+// New returns a registry without listeners. It does nothing until Run.
+func New(cfg Config) *Registry {
+	if cfg.DataID == "" {
+		cfg.DataID = defaultDataID
+	}
+	if cfg.FirstRead <= 0 {
+		cfg.FirstRead = defaultFirstRead
+	}
+	if cfg.StopTimeout <= 0 {
+		cfg.StopTimeout = defaultStopWait
+	}
+	if cfg.WithoutToggles == "" {
+		cfg.WithoutToggles = Start
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Registry{
+		cfg:       cfg,
+		key:       nacos.Key{DataID: cfg.DataID, Group: cfg.App},
+		format:    toggle.FormatOf(cfg.DataID),
+		log:       cfg.Logger.With("component", "registry", "app", cfg.App),
+		listeners: make(map[string]*keeper),
+		toggles:   make(map[string]toggle.Toggle),
+	}
+}
+
+// Register puts a listener under the registry. It may be called before and while the
+// registry runs; a listener that comes later is put under the toggles in force at
+// once. It returns an error that wraps ErrDuplicate or ErrBadID.
+func (r *Registry) Register(l Listener) error {
+	id := l.ListenerID()
+	if err := checkID(id); err != nil {
+		return err
+	}
+	k := &keeper{reg: r, id: id, listener: l, wake: make(chan struct{}, 1)}
+	r.mu.Lock()
+	if _, ok := r.listeners[id]; ok {
+		r.mu.Unlock()
+		return fmt.Errorf("register %q: %w", id, ErrDuplicate)
+	}
+	r.listeners[id] = k
+	r.version++
+	if t, ok := r.toggles[id]; ok {
+		k.toggle = &t
+	}
+	if r.running {
+		r.startKeeper(k)
+	}
+	r.mu.Unlock()
+	l.OnChange(r.changed)
+	r.changed()
+	return nil
+}
+
+// checkID refuses ids under which a toggle could never find its listener again.
+func checkID(id string) error {
+	switch {
+	case strings.TrimSpace(id) == "":
+		return fmt.Errorf("%w: it is blank; give the consumer definition a listenerId", ErrBadID)
+	case len(id) > 200:
+		return fmt.Errorf("%w: it has %d bytes, more than 200", ErrBadID, len(id))
+	case !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl):
+		return fmt.Errorf("%w: %q has control characters or is no UTF-8", ErrBadID, id)
+	case generated(id):
+		return fmt.Errorf("%w: %q was generated by a framework and may change with the next start; give the consumer definition a listenerId", ErrBadID, id)
+	}
+	return nil
+}
+
+// generated recognises ids like
+// org.springframework.amqp.rabbit.RabbitListenerEndpointContainer#3.
+func generated(id string) bool {
+	name, number, ok := strings.Cut(id, "#")
+	if !ok || number == "" || strings.ContainsFunc(number, func(c rune) bool { return c < '0' || c > '9' }) {
+		return false
+	}
+	return strings.HasPrefix(name, "org.springframework.")
+}
+
+// Run reads the toggle file, starts the listeners as it says, and keeps them so until
+// ctx ends. Then it stops them, in parallel and for at most Config.StopTimeout, says
+// bye over presence, and returns nil, or which listeners did not stop in time. It must
+// be called once.
+func (r *Registry) Run(ctx context.Context) error {
+	if r.cfg.App == "" || r.cfg.Store == nil {
+		return errors.New("registry: App and Store are required")
+	}
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	if err := r.begin(work); err != nil {
+		return err
+	}
+	var aside sync.WaitGroup
+	tell, stopTelling := context.WithCancel(work)
+	defer stopTelling()
+	if p := r.cfg.Presence; p != nil {
+		aside.Go(func() { r.guard("presence", func() error { return p.Send(tell, r.report) }) })
+	}
+	if t := r.cfg.Timed; t != nil {
+		aside.Go(func() { r.guard("timed changes", func() error { return t.Run(ctx) }) })
+	}
+
+	r.follow(ctx)
+
+	cancel() // ends the keepers
+	r.wg.Wait()
+	err := r.stopAll(context.WithoutCancel(ctx))
+	stopTelling()
+	aside.Wait()
+	return err
+}
+
+func (r *Registry) begin(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.running {
+		return errors.New("registry: it runs already")
+	}
+	r.running = true
+	r.runCtx = ctx
+	for _, k := range r.listeners {
+		r.startKeeper(k)
+	}
+	return nil
+}
+
+// startKeeper is called with the lock held.
+func (r *Registry) startKeeper(k *keeper) {
+	ctx := r.runCtx
+	r.wg.Go(func() { k.run(ctx) })
+	signal(k.wake)
+}
+
+// follow watches the file until ctx ends.
+func (r *Registry) follow(ctx context.Context) {
+	states := r.cfg.Store.Watch(ctx, r.key)
+	first := time.NewTimer(r.cfg.FirstRead)
+	defer first.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case s, ok := <-states:
+			if !ok {
+				<-ctx.Done()
+				return
+			}
+			if s.Seq == 0 {
+				continue // nothing was read yet, only an error is known
+			}
+			r.take(s)
+		case <-first.C:
+			r.withoutFile("Nacos was not read in " + r.cfg.FirstRead.String())
+			r.changed()
+		}
+	}
+}
+
+// take puts a newly read state of the file into force.
+func (r *Registry) take(s nacos.State) {
+	f := toggle.Parse(r.format, []byte(s.Text))
+	defer r.changed()
+	if f.Fatal != nil {
+		err := fmt.Errorf("toggle file %s, line %d: %s", r.key, f.Fatal.Line, f.Fatal.Text)
+		r.log.Error("the toggle file cannot be read; the last good one stays in force", "error", err)
+		r.mu.Lock()
+		r.version++
+		r.file.Err, r.file.Absent = err, false
+		r.mu.Unlock()
+		r.withoutFile("the toggle file cannot be read")
+		return
+	}
+	r.mu.Lock()
+	r.version++
+	r.file = File{MD5: s.MD5, AppliedAt: time.Now(), Absent: s.Absent}
+	r.put(f)
+	r.release()
+	r.mu.Unlock()
+	if !s.Absent {
+		r.keepFile(s.Text)
+	}
+}
+
+// put makes a file's toggles the wanted state. The lock is held.
+func (r *Registry) put(f *toggle.File) {
+	toggles := make(map[string]toggle.Toggle)
+	for _, t := range f.InForce() {
+		toggles[t.ListenerID] = t
+	}
+	r.toggles = toggles
+	for id, k := range r.listeners {
+		k.want(toggles[id], toggles)
+	}
+}
+
+// release lets the listeners start. The lock is held.
+func (r *Registry) release() {
+	if r.released {
+		return
+	}
+	r.released = true
+	for _, k := range r.listeners {
+		signal(k.wake)
+	}
+}
+
+// withoutFile ends the wait for the first good file: with the one kept from an
+// earlier run, or as the policy says.
+func (r *Registry) withoutFile(why string) {
+	r.mu.Lock()
+	waiting := !r.released
+	r.mu.Unlock()
+	if !waiting {
+		return
+	}
+	text, kept := r.keptFile()
+	var f *toggle.File
+	if kept {
+		f = toggle.Parse(r.format, text)
+		kept = f.Fatal == nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.released {
+		return
+	}
+	r.version++
+	switch {
+	case kept:
+		r.log.Warn(why + "; the toggle file of an earlier run is in force")
+		r.file.Kept = true
+		r.put(f)
+		r.release()
+	case r.cfg.WithoutToggles == Hold:
+		r.log.Warn(why + " and none is kept; holding every listener")
+	default:
+		r.log.Warn(why + " and none is kept; starting listeners as they are configured")
+		r.release()
+	}
+}
+
+// stopAll stops every listener in parallel.
+func (r *Registry) stopAll(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.StopTimeout)
+	defer cancel()
+	r.mu.Lock()
+	r.running = false
+	keepers := make([]*keeper, 0, len(r.listeners))
+	for _, k := range r.listeners {
+		keepers = append(keepers, k)
+	}
+	r.mu.Unlock()
+	errs := make([]error, len(keepers))
+	var wg sync.WaitGroup
+	for i, k := range keepers {
+		wg.Go(func() {
+			errs[i] = r.guarded("stop of "+k.id, func() error {
+				_, err := k.listener.Stop(ctx, consumers.Cause{By: "shutdown"})
+				return err
+			})
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("stop the listeners of %s: %w", r.cfg.App, err)
+	}
+	return nil
+}
+
+func (r *Registry) changed() {
+	if r.cfg.Presence != nil {
+		r.cfg.Presence.Changed()
+	}
+}
+
+func (r *Registry) guard(what string, f func() error) {
+	if err := r.guarded(what, f); err != nil && !errors.Is(err, context.Canceled) {
+		r.log.Error(what+" ended", "error", err)
+	}
+}
+
+func (r *Registry) guarded(what string, f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%s panicked: %v", what, p)
+		}
+	}()
+	return f()
+}
+
+// Snapshot is a registry at one moment. It is immutable.
+type Snapshot struct {
+	Version   uint64
+	App       string
+	File      File
+	Listeners []Entry // by id
+}
+
+// Entry is one listener in a [Snapshot].
+type Entry struct {
+	ID string
+	// Toggle is what the file says; nil where it has no entry.
+	Toggle *toggle.Toggle
+	Status consumers.Status
+	// Applied: the newest wish was carried out.
+	Applied bool
+	// Err is why it could not be; nil when it was, or is under way.
+	Err error
+	// ErrAt is when Err happened.
+	ErrAt time.Time
+}
+
+// Snapshot returns the registry as it is now. It never blocks for long.
+func (r *Registry) Snapshot() *Snapshot {
+	r.mu.Lock()
+	s := &Snapshot{Version: r.version, App: r.cfg.App, File: r.file, Listeners: make([]Entry, 0, len(r.listeners))}
+	keepers := make([]*keeper, 0, len(r.listeners))
+	for _, k := range r.listeners {
+		keepers = append(keepers, k)
+		s.Listeners = append(s.Listeners, Entry{ID: k.id, Toggle: k.toggle, Applied: k.settled, Err: k.err, ErrAt: k.errAt})
+	}
+	r.mu.Unlock()
+	// Outside the lock: a listener may call OnChange while it makes its status.
+	for i, k := range keepers {
+		s.Listeners[i].Status = k.listener.Status()
+	}
+	sort.Slice(s.Listeners, func(i, j int) bool { return s.Listeners[i].ID < s.Listeners[j].ID })
+	return s
+}
+
+func (r *Registry) report() presence.Report {
+	s := r.Snapshot()
+	rep := presence.Report{App: s.App, CanWrite: r.cfg.Timed != nil, Started: started, Listeners: make([]presence.ListenerReport, 0, len(s.Listeners))}
+	if s.File.MD5 != "" {
+		rep.File = &presence.FileReport{MD5: s.File.MD5, AppliedAt: s.File.AppliedAt.UTC()}
+	}
+	for _, e := range s.Listeners {
+		rep.Listeners = append(rep.Listeners, presence.Of(e.Status))
+	}
+	return rep
+}
+
+// started is when this process began, as far as reports are concerned.
+var started = time.Now().UTC()
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
