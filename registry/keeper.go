@@ -25,22 +25,26 @@ type keeper struct {
 	id       string
 	listener Listener
 	wake     chan struct{}
+	next     time.Time // of a planned change; only run uses it
 
 	toggle  *toggle.Toggle // nil: no entry
+	wish    uint64         // counts the wishes; wakes alone are no news
+	done    uint64         // the wish that was carried out last
 	started bool           // the first start was decided
 	settled bool           // the newest wish was carried out
 	err     error
 	errAt   time.Time
 }
 
-// want stores what the file says. The registry's lock is held.
+// want stores what the file says; the caller wakes the keeper. The registry's lock is
+// held.
 func (k *keeper) want(t toggle.Toggle, all map[string]toggle.Toggle) {
 	k.toggle = nil
 	if _, ok := all[k.id]; ok {
 		k.toggle = &t
 	}
 	k.settled = false
-	signal(k.wake)
+	k.wish++
 }
 
 // run carries out wishes until ctx ends. A newer wish takes over from a stop that is
@@ -65,18 +69,19 @@ func (k *keeper) run(ctx context.Context) {
 // only when woken.
 func (k *keeper) apply(ctx context.Context) time.Duration {
 	k.reg.mu.Lock()
-	released, t, first := k.reg.released, k.toggle, !k.started
+	released, t, first, wish := k.reg.released, k.toggle, !k.started, k.wish
+	again := k.err != nil || !time.Now().Before(k.next)
 	k.reg.mu.Unlock()
-	if !released {
-		return 0
+	if !released || !first && wish == k.done && !again {
+		return k.untilNext()
 	}
-	err := k.reg.guarded("listener "+k.id, func() error { return k.step(ctx, t, first) })
+	err := k.reg.guarded("listener "+k.id, func() error { return k.step(ctx, t, first, wish) })
 	if ctx.Err() != nil {
 		return 0
 	}
 	k.reg.mu.Lock()
-	k.started = true
-	k.settled = err == nil && k.toggle == t
+	k.started, k.done = true, wish
+	k.settled = err == nil && k.wish == wish
 	k.err, k.errAt = err, time.Now()
 	if err == nil {
 		k.errAt = time.Time{}
@@ -88,19 +93,30 @@ func (k *keeper) apply(ctx context.Context) time.Duration {
 		k.reg.log.Error("a toggle could not be applied", "listener", k.id, "error", err)
 		return retryAfter
 	}
+	k.next = distant
 	if t != nil {
 		if w := WantedAt(*t, time.Now()); !w.Next.IsZero() {
-			// A planned time is a wall-clock time; looking again at least every
-			// minute follows a clock that is set.
-			return min(max(time.Until(w.Next), time.Millisecond), time.Minute)
+			k.next = w.Next
 		}
 	}
-	return 0
+	return k.untilNext()
+}
+
+// distant is later than any planned time.
+var distant = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// untilNext is the time until the next planned change. That is a wall-clock time;
+// looking again at least every minute follows a clock that is set.
+func (k *keeper) untilNext() time.Duration {
+	if k.next.Equal(distant) || k.next.IsZero() {
+		return 0
+	}
+	return min(max(time.Until(k.next), time.Millisecond), time.Minute)
 }
 
 // step compares and acts: concurrency first, so that a listener that starts does so
 // with the right number of consumers.
-func (k *keeper) step(ctx context.Context, t *toggle.Toggle, first bool) error {
+func (k *keeper) step(ctx context.Context, t *toggle.Toggle, first bool, wish uint64) error {
 	if t == nil {
 		if first && k.listener.Status().AutoStartup {
 			return k.start(ctx, consumers.Cause{By: "autostart"})
@@ -123,7 +139,7 @@ func (k *keeper) step(ctx context.Context, t *toggle.Toggle, first bool) error {
 		}
 	default:
 		if st.State != consumers.Stopped || first {
-			return k.stop(ctx, causeOf(t))
+			return k.stop(ctx, causeOf(t), wish)
 		}
 	}
 	return nil
@@ -182,7 +198,7 @@ func (k *keeper) start(ctx context.Context, why consumers.Cause) error {
 
 // stop returns when the listener has stopped, or as soon as there is a newer wish:
 // the listener then goes on draining by itself and the wish decides.
-func (k *keeper) stop(ctx context.Context, why consumers.Cause) error {
+func (k *keeper) stop(ctx context.Context, why consumers.Cause, wish uint64) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	done := make(chan error, 1)
@@ -192,21 +208,28 @@ func (k *keeper) stop(ctx context.Context, why consumers.Cause) error {
 			return err
 		})
 	})
-	select {
-	case err := <-done:
-		if err != nil {
-			return fmt.Errorf("stop %s: %w", k.id, err)
+	for {
+		select {
+		case err := <-done:
+			if err != nil {
+				return fmt.Errorf("stop %s: %w", k.id, err)
+			}
+			return nil
+		case <-k.wake:
+			if k.newerThan(wish) {
+				signal(k.wake)
+				cancel()
+				<-done
+				return nil
+			}
 		}
-		return nil
-	case <-k.wake:
-		signal(k.wake)
-		cancel()
-		<-done
-		return nil
-	case <-ctx.Done():
-		<-done
-		return ctx.Err()
 	}
+}
+
+func (k *keeper) newerThan(wish uint64) bool {
+	k.reg.mu.Lock()
+	defer k.reg.mu.Unlock()
+	return k.wish != wish
 }
 
 func causeOf(t *toggle.Toggle) consumers.Cause {

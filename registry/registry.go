@@ -272,30 +272,28 @@ func (r *Registry) take(s nacos.State) {
 	r.version++
 	r.file = File{MD5: s.MD5, AppliedAt: time.Now(), Absent: s.Absent}
 	r.put(f)
-	r.release()
 	r.mu.Unlock()
 	if !s.Absent {
 		r.keepFile(s.Text)
 	}
 }
 
-// put makes a file's toggles the wanted state. The lock is held.
+// put makes a file's toggles the wanted state, and lets listeners start where they
+// still wait for the first file. The lock is held.
 func (r *Registry) put(f *toggle.File) {
-	toggles := make(map[string]toggle.Toggle)
+	r.toggles = make(map[string]toggle.Toggle)
 	for _, t := range f.InForce() {
-		toggles[t.ListenerID] = t
+		r.toggles[t.ListenerID] = t
 	}
-	r.toggles = toggles
 	for id, k := range r.listeners {
-		k.want(toggles[id], toggles)
+		k.want(r.toggles[id], r.toggles)
 	}
+	r.release()
 }
 
-// release lets the listeners start. The lock is held.
+// release lets the listeners act on what is wanted. The lock is held. Each keeper is
+// woken once for both, so that it does not take the release for a second wish.
 func (r *Registry) release() {
-	if r.released {
-		return
-	}
 	r.released = true
 	for _, k := range r.listeners {
 		signal(k.wake)
@@ -328,7 +326,6 @@ func (r *Registry) withoutFile(why string) {
 		r.log.Warn(why + "; the toggle file of an earlier run is in force")
 		r.file.Kept = true
 		r.put(f)
-		r.release()
 	case r.cfg.WithoutToggles == Hold:
 		r.log.Warn(why + " and none is kept; holding every listener")
 	default:
