@@ -1,0 +1,303 @@
+package consumers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// consumer is one of a container's consumers in one session: one channel, one
+// subscription per queue, one worker that runs the handler. It never outlives
+// its channel; after a loss the container opens another one.
+//
+// Goroutines: a pump per subscription moves what was received into the inbox,
+// the worker takes it from there, and run watches the channel and carries out
+// the stop. Requests on the channel are made by one goroutine at a time: by the
+// container's subscriber until retire is called, by run from then on.
+type consumer struct {
+	c     *Container
+	id    uint64
+	ch    *channel
+	acks  *tracker
+	box   *inbox
+	since time.Time
+
+	ctx    context.Context // the handlers'
+	cancel context.CancelCauseFunc
+
+	closes  chan *amqp.Error
+	cancels chan string
+	pumps   sync.WaitGroup
+	worked  chan struct{} // closed when the worker has ended
+	halt    chan struct{} // closed: run no further handler
+	halting atomic.Bool   // the same, for the worker's every message
+	halted  sync.Once
+	retired chan struct{} // closed: cancel and drain
+	once    sync.Once
+	ended   chan struct{} // closed when run has ended
+
+	rpc  sync.Mutex // held around requests on ch
+	tags map[string]string
+
+	delivered  atomic.Int64
+	busy       atomic.Bool
+	cancelling atomic.Bool
+	inHand     atomic.Int32 // messages whose settlement waits for a running handler
+	lastActive atomic.Int64 // unix ns of the newest wake-up of the worker
+
+	report StopReport // written by run before ended is closed
+}
+
+// openConsumer opens a channel; subscribe adds the queues.
+func (c *Container) openConsumer(ctx context.Context) (*consumer, error) {
+	ch, err := c.conn.consume.channel(ctx)
+	if err != nil {
+		return nil, err
+	}
+	prefetch := int(c.prefetch.Load())
+	if err := ch.request(ctx, "setting the prefetch", func() error { return ch.Qos(prefetch, 0, false) }); err != nil {
+		ch.abandon()
+		return nil, err
+	}
+	s := &consumer{
+		c: c, id: c.nextID.Add(1), ch: ch, box: newInbox(), since: time.Now(),
+		closes:  ch.NotifyClose(make(chan *amqp.Error, 1)),
+		cancels: ch.NotifyCancel(make(chan string, 64)),
+		worked:  make(chan struct{}), halt: make(chan struct{}), retired: make(chan struct{}), ended: make(chan struct{}),
+		tags: map[string]string{},
+	}
+	s.acks = newTracker(ch.Channel, min(c.cfg.AckBatch, max(1, prefetch/2)), c.cfg.AckDelay)
+	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	s.lastActive.Store(time.Now().UnixNano())
+	if c.batch != nil {
+		c.wg.Go(s.workBatches)
+	} else {
+		c.wg.Go(s.work)
+	}
+	c.wg.Go(s.run)
+	return s, nil
+}
+
+// subscribe starts the consumption of one queue.
+func (s *consumer) subscribe(ctx context.Context, queue string) error {
+	s.rpc.Lock()
+	defer s.rpc.Unlock()
+	select {
+	case <-s.retired:
+		return context.Canceled
+	default:
+	}
+	tag := fmt.Sprintf("%s%s-%d", s.c.cfg.TagPrefix, s.c.cfg.ListenerID, s.id)
+	if len(s.c.cfg.Queues) > 1 {
+		tag = fmt.Sprintf("%s-%d", tag, s.c.nextID.Add(1))
+	}
+	args := amqp.Table{}
+	for k, v := range s.c.cfg.Args {
+		args[k] = v
+	}
+	err := s.ch.request(ctx, "consuming from "+queue, func() error {
+		stream, err := s.ch.Consume(queue, tag, false, s.c.cfg.Exclusive, false, false, args)
+		if err == nil {
+			s.pumps.Go(func() { s.pump(queue, stream) })
+		}
+		return err
+	})
+	if err == nil {
+		s.c.mu.Lock()
+		s.tags[queue] = tag
+		s.c.mu.Unlock()
+	}
+	return err
+}
+
+// unsubscribe ends the consumption of one queue; what was received from it is
+// handled.
+func (s *consumer) unsubscribe(ctx context.Context, queue string) error {
+	s.rpc.Lock()
+	defer s.rpc.Unlock()
+	s.c.mu.Lock()
+	tag, ok := s.tags[queue]
+	delete(s.tags, queue)
+	s.c.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	return s.ch.request(ctx, "cancelling the consumer of "+queue, func() error { return s.ch.Cancel(tag, false) })
+}
+
+// pump ends when the stream is closed: by a cancel, once everything that the
+// broker had sent is through, or by the loss of the channel.
+func (s *consumer) pump(queue string, stream <-chan amqp.Delivery) {
+	for d := range stream {
+		s.delivered.Add(1)
+		s.c.inFlight.Add(1)
+		d.Acknowledger = guard{s}
+		s.box.put(&Delivery{Delivery: d, Queue: queue, consumer: s})
+	}
+}
+
+// work runs the handler on what the inbox holds.
+func (s *consumer) work() {
+	defer close(s.worked)
+	var batch []*Delivery
+	for ok := true; ; {
+		if batch, ok = s.box.take(batch); !ok {
+			return
+		}
+		s.begin()
+		for i, d := range batch {
+			if s.halting.Load() {
+				s.rest()
+				return
+			}
+			s.inHand.Store(1)
+			s.handle(d)
+			s.inHand.Store(0)
+			batch[i] = nil
+		}
+		s.rest()
+	}
+}
+
+func (s *consumer) begin() {
+	s.lastActive.Store(time.Now().UnixNano())
+	s.busy.Store(true)
+}
+
+func (s *consumer) rest() {
+	s.busy.Store(false)
+	s.lastActive.Store(time.Now().UnixNano())
+}
+
+func (s *consumer) handle(d *Delivery) {
+	c := s.c
+	s.note(d)
+	if c.cfg.AckMode == AckNone && s.settle(d.DeliveryTag, acked) != nil {
+		return // the broker has it back
+	}
+	err := s.attempts(func() error { return s.call(d.Queue, func() error { return c.handler(s.ctx, d) }) })
+	s.conclude(d, err)
+}
+
+// note looks at what a message says of its past.
+func (s *consumer) note(d *Delivery) {
+	if !d.Redelivered {
+		return
+	}
+	s.c.redelivered.Add(1)
+	if n := int64(d.DeliveryCount()); n > s.c.maxCount.Load() {
+		s.c.maxCount.Store(n)
+	}
+}
+
+// conclude counts the outcome of a message and settles it.
+func (s *consumer) conclude(d *Delivery, err error) {
+	c := s.c
+	if err == nil {
+		c.handled.Add(1)
+	} else {
+		c.failure(d, err)
+	}
+	if c.cfg.AckMode == AckNone || c.cfg.AckMode == AckManual && err == nil {
+		return
+	}
+	what, explicit := outcome(err, c.cfg.DefaultRequeue)
+	if err != nil && !explicit && c.cfg.Retry.republishes() {
+		if err := c.republish(s.ctx, d, err); err != nil {
+			c.cfg.Logger.Error("a failed message could not be republished, it goes back to its queue",
+				"listener", c.cfg.ListenerID, "queue", d.Queue, "message", d.MessageId, "error", err)
+			what = requeued
+		} else {
+			what = acked
+		}
+	}
+	_ = s.settle(d.DeliveryTag, what)
+}
+
+// attempts calls the handler until it succeeds, says what is to become of the
+// message, or the attempts are used up.
+func (s *consumer) attempts(call func() error) error {
+	r := s.c.cfg.Retry
+	for n := 1; ; n++ {
+		err := call()
+		if err == nil || n >= r.Attempts {
+			return err
+		}
+		if _, explicit := outcome(err, false); explicit {
+			return err
+		}
+		if !r.pauseBefore(s.ctx, n, s.halt) {
+			return Requeue(err)
+		}
+	}
+}
+
+// call runs a handler and turns its panic into an error.
+func (s *consumer) call(queue string, handler func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			p := &PanicError{Value: v, Stack: debug.Stack()}
+			s.c.cfg.Logger.Error("handler panicked", "listener", s.c.cfg.ListenerID, "queue", queue, "panic", v, "stack", string(p.Stack))
+			err = p
+		}
+	}()
+	return handler()
+}
+
+// settle records one settlement and counts it.
+func (s *consumer) settle(tag uint64, what settlement) error {
+	err := s.acks.settle(tag, what)
+	switch {
+	case err == nil:
+		s.c.inFlight.Add(-1)
+		if what == requeued {
+			s.c.requeued.Add(1)
+		}
+	case errors.Is(err, ErrStale):
+		s.c.staleAcks.Add(1)
+	}
+	return err
+}
+
+// settleMany is settle for one tag or, as the client's API has it, for all
+// outstanding ones up to it.
+func (s *consumer) settleMany(tag uint64, multiple bool, what settlement) error {
+	if !multiple {
+		return s.settle(tag, what)
+	}
+	for _, t := range s.acks.outstandingUpTo(tag) {
+		if err := s.settle(t, what); err != nil && !errors.Is(err, ErrSettled) {
+			return err
+		}
+	}
+	return nil
+}
+
+// subscribed reports whether queue is consumed; c.mu is held.
+func (s *consumer) subscribed(queue string) bool {
+	_, ok := s.tags[queue]
+	return ok
+}
+
+// isRetired reports whether the stop has begun.
+func (s *consumer) isRetired() bool {
+	select {
+	case <-s.retired:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s *consumer) stopHandlers() {
+	s.halted.Do(func() {
+		s.halting.Store(true)
+		close(s.halt)
+	})
+}
