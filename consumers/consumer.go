@@ -18,8 +18,7 @@ import (
 //
 // Goroutines: a pump per subscription moves what was received into the inbox,
 // the worker takes it from there, and run watches the channel and carries out
-// the stop. Requests on the channel are made by one goroutine at a time: by the
-// container's subscriber until retire is called, by run from then on.
+// the stop.
 type consumer struct {
 	c     *Container
 	id    uint64
@@ -33,7 +32,6 @@ type consumer struct {
 
 	closes  chan *amqp.Error
 	cancels chan string
-	pumps   sync.WaitGroup
 	worked  chan struct{} // closed when the worker has ended
 	halt    chan struct{} // closed: run no further handler
 	halting atomic.Bool   // the same, for the worker's every message
@@ -42,8 +40,11 @@ type consumer struct {
 	once    sync.Once
 	ended   chan struct{} // closed when run has ended
 
-	rpc  sync.Mutex // held around requests on ch
-	tags map[string]string
+	// Guarded by c.mu.
+	tags   map[string]string // consumer tags by queue
+	pumps  int
+	sealed bool          // no further pump may start
+	dry    chan struct{} // closed when sealed and the last pump has ended
 
 	delivered  atomic.Int64
 	busy       atomic.Bool
@@ -70,7 +71,7 @@ func (c *Container) openConsumer(ctx context.Context) (*consumer, error) {
 		closes:  ch.NotifyClose(make(chan *amqp.Error, 1)),
 		cancels: ch.NotifyCancel(make(chan string, 64)),
 		worked:  make(chan struct{}), halt: make(chan struct{}), retired: make(chan struct{}), ended: make(chan struct{}),
-		tags: map[string]string{},
+		tags: map[string]string{}, dry: make(chan struct{}),
 	}
 	s.acks = newTracker(ch.Channel, min(c.cfg.AckBatch, max(1, prefetch/2)), c.cfg.AckDelay)
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
@@ -86,41 +87,26 @@ func (c *Container) openConsumer(ctx context.Context) (*consumer, error) {
 
 // subscribe starts the consumption of one queue.
 func (s *consumer) subscribe(ctx context.Context, queue string) error {
-	s.rpc.Lock()
-	defer s.rpc.Unlock()
-	select {
-	case <-s.retired:
-		return context.Canceled
-	default:
-	}
-	tag := fmt.Sprintf("%s%s-%d", s.c.cfg.TagPrefix, s.c.cfg.ListenerID, s.id)
-	if len(s.c.cfg.Queues) > 1 {
-		tag = fmt.Sprintf("%s-%d", tag, s.c.nextID.Add(1))
-	}
+	tag := fmt.Sprintf("%s%s-%d", s.c.cfg.TagPrefix, s.c.cfg.ListenerID, s.c.nextID.Add(1))
 	args := amqp.Table{}
 	for k, v := range s.c.cfg.Args {
 		args[k] = v
 	}
-	err := s.ch.request(ctx, "consuming from "+queue, func() error {
+	return s.ch.request(ctx, "consuming from "+queue, func() error {
+		if s.isRetired() {
+			return context.Canceled
+		}
 		stream, err := s.ch.Consume(queue, tag, false, s.c.cfg.Exclusive, false, false, args)
 		if err == nil {
-			s.pumps.Go(func() { s.pump(queue, stream) })
+			s.attach(queue, tag, stream)
 		}
 		return err
 	})
-	if err == nil {
-		s.c.mu.Lock()
-		s.tags[queue] = tag
-		s.c.mu.Unlock()
-	}
-	return err
 }
 
 // unsubscribe ends the consumption of one queue; what was received from it is
 // handled.
 func (s *consumer) unsubscribe(ctx context.Context, queue string) error {
-	s.rpc.Lock()
-	defer s.rpc.Unlock()
 	s.c.mu.Lock()
 	tag, ok := s.tags[queue]
 	delete(s.tags, queue)
@@ -129,6 +115,18 @@ func (s *consumer) unsubscribe(ctx context.Context, queue string) error {
 		return nil
 	}
 	return s.ch.request(ctx, "cancelling the consumer of "+queue, func() error { return s.ch.Cancel(tag, false) })
+}
+
+// attach starts the pump of a new subscription.
+func (s *consumer) attach(queue, tag string, stream <-chan amqp.Delivery) {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	s.tags[queue] = tag
+	if s.sealed {
+		return // the channel is lost, and with it what the stream holds
+	}
+	s.pumps++
+	s.c.wg.Go(func() { s.pump(queue, stream) })
 }
 
 // pump ends when the stream is closed: by a cancel, once everything that the
@@ -140,6 +138,26 @@ func (s *consumer) pump(queue string, stream <-chan amqp.Delivery) {
 		d.Acknowledger = guard{s}
 		s.box.put(&Delivery{Delivery: d, Queue: queue, consumer: s})
 	}
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	if s.pumps--; s.pumps == 0 && s.sealed {
+		close(s.dry)
+	}
+}
+
+// seal lets no further pump start and waits for those there are: then nothing
+// more will be received.
+func (s *consumer) seal() {
+	s.c.mu.Lock()
+	if !s.sealed {
+		s.sealed = true
+		if s.pumps == 0 {
+			close(s.dry)
+		}
+	}
+	s.c.mu.Unlock()
+	<-s.dry
+	s.box.close()
 }
 
 // work runs the handler on what the inbox holds.

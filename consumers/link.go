@@ -226,7 +226,7 @@ func (l *link) channel(ctx context.Context) (*channel, error) {
 		if err != nil {
 			return nil, err
 		}
-		ch := &channel{link: l, wire: w}
+		ch := &channel{link: l, wire: w, turn: make(chan struct{}, 1)}
 		err = ch.request(ctx, "opening a channel", func() error {
 			c, err := w.Channel()
 			if err == nil {
@@ -273,12 +273,13 @@ func (l *link) close(ctx context.Context) error {
 	}
 }
 
-// channel is an AMQP channel whose requests have a deadline. Requests are made
-// by one goroutine at a time, as the protocol has no way to tell replies apart.
+// channel is an AMQP channel whose requests have a deadline and wait for each
+// other, as the protocol has no way to tell replies apart.
 type channel struct {
 	*amqp.Channel
 	link *link
 	wire *wire
+	turn chan struct{} // capacity 1: held while a request is under way
 
 	mu        sync.Mutex
 	abandoned bool
@@ -309,6 +310,11 @@ func (ch *channel) abandon() {
 // or ctx ends; in the latter case the request goes on, and a connection that
 // does not answer within ReplyTimeout is dropped.
 func (ch *channel) request(ctx context.Context, doing string, f func() error) error {
+	select {
+	case ch.turn <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("%s: %w", doing, ctx.Err())
+	}
 	result := make(chan error, 1)
 	var late sync.Once
 	timer := time.AfterFunc(ch.link.ep.ReplyTimeout, func() {
@@ -318,9 +324,11 @@ func (ch *channel) request(ctx context.Context, doing string, f func() error) er
 	if !ch.link.spawn(func() {
 		err := f()
 		timer.Stop()
+		<-ch.turn
 		late.Do(func() { result <- err })
 	}) {
 		timer.Stop()
+		<-ch.turn
 		return ErrClosed
 	}
 	select {

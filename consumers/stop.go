@@ -45,8 +45,7 @@ func (s *consumer) giveUp() int {
 	s.acks.abort()
 	s.cancel(ErrSessionLost)
 	s.stopHandlers()
-	s.pumps.Wait() // the client closes the streams of a lost channel
-	s.box.close()
+	s.seal() // ends soon: the client closes the streams of a lost channel
 	left := s.unsettled()
 	s.c.inFlight.Add(-int64(left))
 	return left
@@ -72,8 +71,7 @@ func (s *consumer) stop() {
 	lost := s.cancelAll() != nil
 	s.cancelling.Store(false)
 	if !lost {
-		s.pumps.Wait() // everything that the broker had sent is through
-		s.box.close()
+		s.seal() // everything that the broker had sent is through
 		r.Phase = "drain"
 		lost = !s.drain(deadline.C)
 	}
@@ -107,6 +105,10 @@ func (s *consumer) stop() {
 // cancelAll cancels every subscription. A connection on which that fails is of
 // no use, and must not go on delivering: it is dropped.
 func (s *consumer) cancelAll() error {
+	// A subscription may still be under way.
+	if err := s.ch.request(context.Background(), "", func() error { return nil }); err != nil {
+		return err
+	}
 	s.c.mu.Lock()
 	queues := make([]string, 0, len(s.tags))
 	for q := range s.tags {
