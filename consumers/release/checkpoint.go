@@ -30,11 +30,11 @@ type checkpointGap struct {
 	Since time.Time `json:"since"`
 }
 
-// checkpointFile is named after the whole address, because two servers may have
-// databases of one name.
+// checkpointFile is named after the table's address, because two servers may
+// have databases of one name.
 func (s *Scanner) checkpointFile() string {
 	h := fnv.New64a()
-	h.Write([]byte(s.db.dsn.String()))
+	h.Write([]byte(s.db.dsn.address()))
 	return filepath.Join(s.cfg.CheckpointDir, fmt.Sprintf("release-%016x.json", h.Sum64()))
 }
 

@@ -144,10 +144,11 @@ func (c *Cleaner) Clean(ctx context.Context, m Sent) (int, error) {
 		last := len(rows) < deletesPerQuery
 		for len(doomed) >= deletesPerQuery || last && len(doomed) > 0 {
 			n := min(len(doomed), deletesPerQuery)
-			if err := c.remove(ctx, doomed[:n]); err != nil {
+			gone, err := c.remove(ctx, doomed[:n])
+			if err != nil {
 				return deleted, err
 			}
-			deleted += n
+			deleted += gone
 			doomed = doomed[n:]
 		}
 		if last {
@@ -167,11 +168,14 @@ func (c *Cleaner) twins(ctx context.Context, m Sent, above uint64) ([]Row, error
 	return rows, nil
 }
 
-func (c *Cleaner) remove(ctx context.Context, ids []any) error {
+// remove gives how many rows it deleted: another cleaner may have been first.
+func (c *Cleaner) remove(ctx context.Context, ids []any) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, cleanTimeout)
 	defer cancel()
-	if _, err := c.db.pool.ExecContext(ctx, c.db.q.remove(len(ids)), ids...); err != nil {
-		return fmt.Errorf("release: delete %d old rows in %s: %w", len(ids), c.db, err)
+	res, err := c.db.pool.ExecContext(ctx, c.db.q.remove(len(ids)), ids...)
+	if err != nil {
+		return 0, fmt.Errorf("release: delete %d old rows in %s: %w", len(ids), c.db, err)
 	}
-	return nil
+	n, err := res.RowsAffected()
+	return int(n), err
 }

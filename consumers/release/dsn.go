@@ -69,6 +69,15 @@ func (d DSN) String() string {
 	return u.Scheme + "://" + user + u.Host + u.Path + query
 }
 
+// address says where the table is, without secrets.
+func (d DSN) address() string {
+	u, err := url.Parse(string(d))
+	if err != nil {
+		return d.String()
+	}
+	return d.String() + u.Query().Get("search_path")
+}
+
 // GoString keeps %#v from printing the password.
 func (d DSN) GoString() string { return "release.DSN(" + d.String() + ")" }
 

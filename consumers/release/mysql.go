@@ -118,7 +118,23 @@ func mysqlVariables(ctx context.Context, db *DB) (variables, error) {
 		}
 		v[strings.ToLower(name)] = value
 	}
-	return v, rows.Err()
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	// Most users may not ask, and old servers know other words; they are then
+	// taken for a primary.
+	replica, err := db.pool.QueryContext(ctx, "SHOW REPLICA STATUS")
+	if err != nil {
+		if e := (*mysql.MySQLError)(nil); errors.As(err, &e) {
+			return v, nil
+		}
+		return nil, err
+	}
+	defer replica.Close()
+	if replica.Next() {
+		v["replica"] = "ON"
+	}
+	return v, replica.Err()
 }
 
 func (v variables) mariaDB() bool { return strings.Contains(strings.ToLower(v["version"]), "mariadb") }
@@ -130,8 +146,8 @@ func (v variables) on(name string) bool {
 // noProof says why the locks of this server prove nothing, or "".
 func (v variables) noProof() string {
 	switch {
-	case v.on("read_only"):
-		return "a read-only server does not show the primary's locks"
+	case v.on("read_only"), v.on("replica"):
+		return "a replica or read-only server does not show the primary's locks"
 	case v.on("wsrep_on"):
 		return "a Galera node does not show the other nodes' locks"
 	case v["group_replication_group_name"] != "" && !v.on("group_replication_single_primary_mode"):
@@ -155,6 +171,8 @@ const (
 	// settleTicks covers the moment between an INSERT's taking its id and its
 	// row's being there to be locked.
 	settleTicks = 3
+	// budgetLeft is what lock reads leave of the tick's deadline.
+	budgetLeft = time.Second
 )
 
 // shareLock closes a gap when its ids can be read with a share lock at once: an
@@ -176,7 +194,7 @@ func (p *shareLock) judge(ctx context.Context, gaps []*gap) error {
 		}
 	}
 	left := probesPerTick
-	for len(due) > 0 && left > 0 {
+	for len(due) > 0 && left > 0 && !short(ctx) {
 		n := min(len(due), rangesPerQuery)
 		if err := p.halve(ctx, due[:n], &left); err != nil {
 			return err
@@ -186,9 +204,16 @@ func (p *shareLock) judge(ctx context.Context, gaps []*gap) error {
 	return nil
 }
 
+// short says whether little is left of ctx: what is not probed by
+// then waits for the next tick.
+func short(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && time.Until(deadline) < budgetLeft
+}
+
 // halve probes gaps together, and where one of them is locked, each half.
 func (p *shareLock) halve(ctx context.Context, gaps []*gap, left *int) error {
-	if len(gaps) == 0 || *left <= 0 {
+	if len(gaps) == 0 || *left <= 0 || short(ctx) {
 		return nil
 	}
 	*left--

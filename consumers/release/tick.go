@@ -322,6 +322,9 @@ func (s *Scanner) mindGaps(ctx context.Context) error {
 	for _, g := range s.gaps.drop(func(g *gap) bool { return g.proof != ProofOpen }) {
 		s.closed(g, g.proof)
 	}
+	if proofless {
+		return nil // that they stay open is no news
+	}
 	for _, g := range s.gaps.gaps {
 		if age := time.Since(g.firstSeen); !g.alarmed && age >= s.cfg.AlarmAfter {
 			g.alarmed = true
