@@ -19,6 +19,7 @@ var formats = []struct {
 	ext         string
 }{
 	{Properties, "parse", "edit", ".properties"},
+	{YAML, "yaml-parse", "yaml-edit", ".yml"},
 }
 
 type wantEntry struct {

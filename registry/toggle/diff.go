@@ -74,7 +74,7 @@ func toggleDiff(before, after Toggle) []Change {
 	var changes []Change
 	for f := fieldEnable; f < fieldCount; f++ {
 		a, b := before.print(f), after.print(f)
-		if (a == nil) != (b == nil) || a != nil && *a != *b {
+		if orEmpty(a) != orEmpty(b) {
 			changes = append(changes, Change{after.ListenerID, f.short(), orEmpty(a), orEmpty(b)})
 		}
 	}

@@ -207,6 +207,9 @@ func (e *editor) verify(before *model, old *entry, listenerID string, changes []
 			return refuse(UnsafeEdit, 0, "%s of %s cannot be changed safely in this file", c.field, quote(listenerID))
 		}
 	}
+	if old != nil && !target.keeps(old, changes) {
+		return refuse(UnsafeEdit, 0, "an edit of %s would change other values of it, too", quote(listenerID))
+	}
 	others := len(before.entries)
 	if old != nil {
 		others--
@@ -231,7 +234,24 @@ func (e *editor) verify(before *model, old *entry, listenerID string, changes []
 
 // says tells whether two entries read the same.
 func (e *entry) says(other *entry) bool {
-	return e.Index == other.Index && e.Named == other.Named && len(toggleDiff(e.Toggle, other.Toggle)) == 0 && e.ListenerID == other.ListenerID
+	return e.Index == other.Index && e.Named == other.Named && e.ListenerID == other.ListenerID && e.keeps(other, nil)
+}
+
+// keeps tells whether two entries read the same but for some fields. A line end
+// at the end of a text does not count: a block of YAML at the end of a file gets
+// one as soon as something is put behind it.
+func (e *entry) keeps(other *entry, but []change) bool {
+	var changed [fieldCount]bool
+	for _, c := range but {
+		changed[c.field] = true
+	}
+	for f := fieldEnable; f < fieldCount; f++ {
+		a, b := e.print(f), other.print(f)
+		if !changed[f] && ((a == nil) != (b == nil) || a != nil && strings.TrimRight(*a, "\n") != strings.TrimRight(*b, "\n")) {
+			return false
+		}
+	}
+	return true
 }
 
 // check refuses a result that services would not take.

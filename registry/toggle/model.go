@@ -13,7 +13,8 @@ type pair struct {
 	place place
 	item  bool // no value, only the place where a YAML entry begins
 	line0 int  // properties: the logical line
-	node  *yamlSite
+	doc   int  // YAML: the document; there the same key in another one is no fault
+	site  yamlSite
 }
 
 // property is what the pairs of one entry say on one field.
@@ -93,7 +94,7 @@ func quote(text string) string {
 // understand turns the pairs into entries and finds what is wrong with them.
 func (m *model) understand() {
 	byIndex := make(map[int]*entry)
-	seen := make(map[string]bool, len(m.pairs))
+	seen := make(map[string]int, len(m.pairs))
 	var list property
 	for i := range m.pairs {
 		p := &m.pairs[i]
@@ -102,10 +103,10 @@ func (m *model) understand() {
 			continue
 		}
 		if !p.item {
-			if seen[p.name] {
+			if doc, again := seen[p.name]; again && doc == p.doc {
 				m.warnAt(DuplicateKey, p, "%s stands here again; the last one counts", quote(p.name))
 			}
-			seen[p.name] = true
+			seen[p.name] = p.doc
 		}
 		switch p.place.target {
 		case theList:
@@ -113,7 +114,7 @@ func (m *model) understand() {
 		case badIndex:
 			m.warnAt(BadIndex, p, "%s is no index", quote("["+p.place.at.text+"]"))
 		case unknown, theToggle:
-			if p.place.target == unknown || !p.item {
+			if p.place.target == unknown && !p.item || p.value.text != "" {
 				m.warnAt(UnknownKey, p, "%s is no key of a toggle file", quote(p.name))
 			}
 		default:
