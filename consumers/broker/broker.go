@@ -31,6 +31,7 @@ type Broker struct {
 	vhosts   map[string]*vhost
 	live     map[uint64]*conn
 	lastID   uint64
+	halt     chan struct{} // closed to end the janitor
 	running  sync.WaitGroup
 }
 
@@ -55,11 +56,12 @@ func Listen(ctx context.Context, cfg Config) (*Broker, error) {
 func New(cfg Config) (*Broker, error) {
 	cfg = cfg.withDefaults()
 	b := &Broker{
-		cfg: cfg, log: cfg.Logger, epoch: time.Now(),
+		cfg: cfg, log: cfg.Logger, epoch: time.Now().Add(-time.Second), // no event has time 0
+
 		users: make(map[string]*user), vhosts: make(map[string]*vhost), live: make(map[uint64]*conn),
 	}
 	b.memory.limit = cfg.MaxMemory
-	b.memory.notify = func() { b.running.Go(b.alarm) }
+	b.memory.notify = func() { b.running.Go(b.alarmChanged) }
 	for _, u := range cfg.Users {
 		if err := b.SetUser(u); err != nil {
 			return nil, err
@@ -73,7 +75,16 @@ func New(cfg Config) (*Broker, error) {
 			return nil, err
 		}
 	}
+	b.startJanitor()
 	return b, nil
+}
+
+func (b *Broker) startJanitor() {
+	stop := make(chan struct{})
+	b.mu.Lock()
+	b.halt = stop
+	b.mu.Unlock()
+	b.running.Go(func() { b.janitor(stop) })
 }
 
 func (b *Broker) listen(ctx context.Context, addr string) error {
@@ -174,6 +185,7 @@ func (b *Broker) Stop(ctx context.Context) error {
 	b.down.Store(true)
 	l := b.listener
 	b.listener = nil
+	close(b.halt)
 	b.mu.Unlock()
 	if l != nil {
 		l.Close()
@@ -208,6 +220,7 @@ func (b *Broker) Restart(ctx context.Context) error {
 	for _, v := range b.allVhosts() {
 		v.wakeUp()
 	}
+	b.startJanitor()
 	if addr == "" {
 		return nil
 	}

@@ -3,6 +3,8 @@ package broker
 import (
 	"encoding/binary"
 	"slices"
+	"sync/atomic"
+	"time"
 )
 
 // channel is one channel of a connection. Content that comes in and confirms
@@ -20,7 +22,7 @@ type channel struct {
 	prefetch        int // for the channel as a whole
 	defaultPrefetch int // for each consumer to come
 	flow            bool
-	closing         bool
+	closing         atomic.Bool // changed under the lock
 	lastQueue       string
 
 	content   content
@@ -144,7 +146,7 @@ func (ch *channel) consume(m *method) *replyError {
 		return refused
 	}
 	c := &consumer{
-		tag: m.tag, ch: ch, q: q, noAck: m.bit(1), exclusive: m.bit(2), prefetch: ch.defaultPrefetch, args: m.args,
+		tag: m.tag, ch: ch, q: q, noAck: m.bit(1), exclusive: m.bit(2), prefetch: ch.defaultPrefetch, args: m.args, since: time.Now(),
 	}
 	if c.tag == "" {
 		c.tag = generatedName("amq.ctag-")
@@ -173,7 +175,7 @@ func (c *consumer) check() *replyError {
 	if p, ok := c.args["x-priority"]; ok {
 		n, isNumber := integer(p)
 		if !isNumber {
-			return channelError(406, "invalid arg 'x-priority' for %s: {unacceptable_type,%s}", q.v.describe(q.name), erlangType(p))
+			return channelError(406, "invalid arg 'x-priority' for %s: %s", q.v.describe(q.name), expectedInteger(p))
 		}
 		c.priority = n
 	}
@@ -282,9 +284,13 @@ func (ch *channel) settle(m *method) *replyError {
 
 // free takes a delivery off the counts that prefetch looks at.
 func (ch *channel) free(p pending) {
-	if p.from != nil {
-		p.from.unacked--
-		ch.consumed--
+	if p.from == nil {
+		return
+	}
+	p.from.unacked--
+	ch.consumed--
+	if p.from.unacked == 0 {
+		delete(p.queue.leaving, p.from)
 	}
 }
 
@@ -338,7 +344,7 @@ func (ch *channel) recover(m *method) *replyError {
 
 // close takes the channel's consumers away and returns its deliveries.
 func (ch *channel) close() {
-	ch.closing = true
+	ch.closing.Store(true)
 	tags := make([]string, 0, len(ch.consumers))
 	for tag := range ch.consumers {
 		tags = append(tags, tag)

@@ -275,3 +275,12 @@ func TestReplies(t *testing.T) {
 		wantReply(t, err, 406, "PRECONDITION_FAILED - inequivalent arg 'durable' for queue '"+q+"' in vhost '/': received 'false' but current is 'true'")
 	})
 }
+
+// replyText puts the queue's name into a text and cuts it as replies are cut.
+func replyText(text, queue string) string {
+	text = strings.ReplaceAll(text, "%q", queue)
+	if len(text) > 255 {
+		text = text[:252] + "..."
+	}
+	return text
+}

@@ -35,9 +35,8 @@ type conn struct {
 	names      interner
 	partial    int // bytes of contents that are not whole yet
 
-	publishes atomic.Bool // has published something
-	blocked   atomic.Bool // was told so
-	ready     atomic.Bool // handshake is over
+	blocked atomic.Bool // was told so
+	ready   atomic.Bool // handshake is over
 
 	closing sync.Once
 	done    chan struct{} // closed when the connection is to end
@@ -122,31 +121,27 @@ func (c *conn) read() (err error) {
 			err = c.fail(connectionError(541, "internal error"))
 		}
 	}()
-	if err := c.handshake(); err != nil {
-		return err
-	}
-	for {
+	err = c.handshake()
+	for err == nil {
 		if !c.frames.buffered() {
 			c.flushConfirms()
 		}
-		f, err := c.next()
-		if err == nil {
+		var f frame
+		if f, err = c.next(); err == nil {
 			err = c.frame(f)
 		}
-		var refused *replyError
-		var broken *frameError
-		switch {
-		case err == nil:
-		case errors.Is(err, errClosed):
-			return nil
-		case errors.As(err, &refused):
-			return c.fail(refused)
-		case errors.As(err, &broken):
-			return c.fail(connectionError(501, "%s", broken.msg))
-		default:
-			return err
-		}
 	}
+	var refused *replyError
+	var broken *frameError
+	switch {
+	case errors.Is(err, errClosed):
+		return nil
+	case errors.As(err, &refused):
+		return c.fail(refused)
+	case errors.As(err, &broken):
+		return c.fail(connectionError(501, "%s", broken.msg))
+	}
+	return err
 }
 
 // errClosed ends the reader after an orderly close.
@@ -186,12 +181,7 @@ func (c *conn) waitOutput() error {
 func (c *conn) fail(e *replyError) error {
 	c.leave()
 	c.b.log.Warn("closing a connection", "connection", c.name, "code", e.code, "text", e.Error())
-	c.send(0, connectionClose, func(b []byte) []byte {
-		b = binary.BigEndian.AppendUint16(b, e.code)
-		b = appendShortstr(b, e.Error())
-		b = binary.BigEndian.AppendUint16(b, e.method.class())
-		return binary.BigEndian.AppendUint16(b, e.method.method())
-	})
+	c.send(0, connectionClose, e.appendClose)
 	if err := c.nc.SetReadDeadline(time.Now().Add(closeWait)); err != nil {
 		return e
 	}

@@ -1,6 +1,9 @@
 package broker
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"time"
+)
 
 // consumer is one basic.consume on a channel.
 type consumer struct {
@@ -13,6 +16,7 @@ type consumer struct {
 	prefetch  int // 0: no bound
 	unacked   int
 	args      Table
+	since     time.Time
 }
 
 // able says whether the consumer can take a delivery now: its prefetch and
@@ -20,7 +24,7 @@ type consumer struct {
 // is not full. A connection that is full asks again when it has written.
 func (c *consumer) able() bool {
 	ch := c.ch
-	if !ch.flow || ch.closing {
+	if !ch.flow || ch.closing.Load() {
 		return false
 	}
 	if !c.noAck {

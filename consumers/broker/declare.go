@@ -22,7 +22,7 @@ func (ch *channel) declareExchange(m *method) *replyError {
 		return channelError(403, "operation not permitted on the default exchange")
 	}
 	if !knownKind(m.kind) {
-		return connectionError(503, "unknown exchange type '%s'", m.kind)
+		return connectionError(503, "invalid exchange type '%s'", m.kind)
 	}
 	if x != nil {
 		if refused := ch.v.checkExchange(x, m); refused != nil {
@@ -49,7 +49,7 @@ func (ch *channel) deleteExchange(m *method) *replyError {
 		return channelError(403, "operation not permitted on the default exchange")
 	}
 	if strings.HasPrefix(m.exchange, "amq.") {
-		return channelError(403, "exchange name '%s' contains reserved prefix 'amq.*'", m.exchange)
+		return channelError(403, "deletion of system exchange '%s' in vhost '%s' not allowed", m.exchange, ch.v.name)
 	}
 	if x := ch.v.exchanges[m.exchange]; x != nil {
 		if m.bit(0) && len(x.bindings) > 0 {
@@ -192,8 +192,17 @@ func (ch *channel) declared(q *queue, noWait bool) {
 	})
 }
 
-// subscribers is the consumer count that a declaration reports.
-func (q *queue) subscribers() int { return len(q.consumers) }
+// subscribers is the consumer count that a declaration reports. That of a
+// quorum queue is wrong in the way of RabbitMQ before 4.3: a consumer that was
+// cancelled counts until its deliveries are settled, and one that waits to
+// become the single active consumer does not count.
+func (q *queue) subscribers() int {
+	n := len(q.consumers)
+	if q.quorum && q.set.singleActive && n > 0 {
+		n = 1
+	}
+	return n + len(q.leaving)
+}
 
 // comparedArgs are the arguments in which two declarations must agree.
 var comparedArgs = []string{
@@ -219,25 +228,22 @@ func (ch *channel) redeclare(q *queue, m *method) *replyError {
 		}
 		return channelError(405, "cannot obtain exclusive access to locked queue '%s' in vhost '%s'. It could be originally declared on another connection or the exclusive property value does not match that of the original declaration.", q.name, ch.v.name)
 	}
-	received, current := withType(m.args), withType(q.args)
 	for _, arg := range comparedArgs {
-		if refused := sameArg(arg, ch.v.describe(q.name), received, current); refused != nil {
+		if arg == "x-queue-type" && queueType(m.args) == queueType(q.args) {
+			continue
+		}
+		if refused := sameArg(arg, ch.v.describe(q.name), m.args, q.args); refused != nil {
 			return refused
 		}
 	}
 	return nil
 }
 
-// withType is the arguments with the queue type that they mean.
-func withType(args Table) Table {
-	if _, ok := args["x-queue-type"]; ok {
-		return args
+func queueType(args Table) any {
+	if kind, ok := args["x-queue-type"]; ok {
+		return kind
 	}
-	out := Table{"x-queue-type": "classic"}
-	for k, v := range args {
-		out[k] = v
-	}
-	return out
+	return "classic"
 }
 
 func (ch *channel) newQueue(name string, m *method) (*queue, *replyError) {
@@ -354,7 +360,7 @@ func (ch *channel) deleteQueue(m *method) *replyError {
 		return channelError(406, "%s in use", ch.v.describe(name))
 	}
 	if ifEmpty && q.ready.n > 0 {
-		return channelError(406, "%s is not empty", ch.v.describe(name))
+		return channelError(406, "%s not empty", ch.v.describe(name))
 	}
 	n := q.ready.n
 	ch.v.deleteQueue(q)

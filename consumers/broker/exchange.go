@@ -53,7 +53,7 @@ func (x *exchange) bind(b *binding) {
 			return
 		}
 	}
-	b.source, b.words = x, strings.Split(b.key, ".")
+	b.source, b.words = x, splitKey(b.key)
 	x.bindings = append(x.bindings, b)
 	x.routes = nil
 }
@@ -93,7 +93,7 @@ func (x *exchange) match(key string, headers func() Table) []*binding {
 		return out
 	}
 	var out []*binding
-	words := strings.Split(key, ".")
+	words := splitKey(key)
 	for _, b := range x.bindings {
 		if x.kind == "fanout" || b.key == key && x.kind == "direct" || x.kind == "topic" && matchTopic(b.words, words) {
 			out = append(out, b)
@@ -104,6 +104,14 @@ func (x *exchange) match(key string, headers func() Table) []*binding {
 	}
 	x.routes[key] = out
 	return out
+}
+
+// splitKey cuts a routing key into its words; the empty key has none.
+func splitKey(key string) []string {
+	if key == "" {
+		return nil
+	}
+	return strings.Split(key, ".")
 }
 
 // matchTopic says whether the words of a routing key fit a pattern, where *
@@ -169,6 +177,7 @@ func (v *vhost) route(x *exchange, m *message) []*queue {
 			r.seen = nil
 			r.walk(x, m, key)
 		}
+		m.header = m.withHeaders(func(t Table) { delete(t, "BCC") })
 	}
 	v.targets = r.out
 	return r.out
@@ -251,6 +260,9 @@ func sameArg(arg, what string, received, current Table) *replyError {
 	}
 	if reflect.DeepEqual(r, c) {
 		return nil
+	}
+	if r != nil && c != nil {
+		return channelError(406, "inequivalent arg '%s' for %s: received '%v' but current is '%v'", arg, what, r, c)
 	}
 	return channelError(406, "inequivalent arg '%s' for %s: received %s but current is %s", arg, what, describeArg(r), describeArg(c))
 }

@@ -103,27 +103,28 @@ func (b *Broker) Unblock() { b.memory.update(func() { b.memory.reason = "" }) }
 
 // tellBlocked sends connection.blocked once for an alarm.
 func (b *Broker) tellBlocked(c *conn) {
-	if !c.ready.Load() || !c.blockedNotify || c.blocked.Swap(true) {
+	if !c.blockedNotify || c.blocked.Swap(true) {
 		return
 	}
 	reason := b.memory.why()
 	c.send(0, connectionBlocked, func(out []byte) []byte { return appendShortstr(out, reason) })
 }
 
-// alarm tells the publishing connections whether an alarm is in force. It
-// looks at the state of now, so that two changes in a row cannot be told in
-// the wrong order.
-func (b *Broker) alarm() {
+// alarmChanged tells connections that were held back when an alarm is over.
+// Its beginning they learn when they publish; others never do. It looks at
+// the state of now, so that two changes in a row cannot be told in the wrong
+// order.
+func (b *Broker) alarmChanged() {
 	defer b.rescue("alarm")
 	b.alarms.Lock()
 	defer b.alarms.Unlock()
 	on := b.memory.on.Load()
-	b.log.Warn("memory alarm", "on", on, "reason", b.memory.why())
+	b.log.Warn("memory alarm", "on", on, "reason", b.memory.why(), "bytes", b.memory.used.Load())
+	if on {
+		return
+	}
 	for _, c := range b.conns() {
-		switch {
-		case on && c.publishes.Load():
-			b.tellBlocked(c)
-		case !on && c.blocked.Swap(false):
+		if c.blocked.Swap(false) {
 			c.send(0, connectionUnblocked, nil)
 		}
 	}

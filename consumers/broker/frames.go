@@ -25,7 +25,7 @@ func (c *conn) frame(f frame) error {
 	if ch == nil {
 		return connectionError(504, "expected 'channel.open'")
 	}
-	if ch.closing {
+	if ch.closing.Load() {
 		return nil
 	}
 	if f.kind == frameHeader {
@@ -48,7 +48,7 @@ func (c *conn) control(m *method) error {
 		c.send(0, connectionUpdateOk, nil)
 		return nil
 	}
-	e := connectionError(503, "%s is not valid on channel 0", m.id)
+	e := connectionError(504, "%s is not valid on channel 0", m.id)
 	e.method = m.id
 	return e
 }
@@ -58,31 +58,36 @@ func (c *conn) onChannel(id uint16, m *method) error {
 	if ch == nil {
 		return c.openChannel(id, m)
 	}
-	if ch.content.open && !ch.closing {
+	if ch.content.open && !ch.closing.Load() {
 		return unexpected(m.id, "expected content header or body, got method %s", m.id)
 	}
 	switch m.id {
 	case channelOpen:
-		return unexpected(m.id, "second 'channel.open' seen")
+		e := connectionError(504, "second 'channel.open' seen")
+		e.method = m.id
+		return e
 	case channelClose:
 		c.flushConfirms()
 		c.closeChannel(ch)
 		c.send(id, channelCloseOk, nil)
 		return nil
 	case channelCloseOk:
-		if ch.closing {
+		if ch.closing.Load() {
 			c.closeChannel(ch)
 		}
 		return nil
 	}
-	if ch.closing {
+	if ch.closing.Load() {
 		return nil
 	}
 	if m.id == basicPublish {
 		return c.beginContent(ch, m)
 	}
 	c.vhost.mu.Lock()
-	refused := ch.handle(m)
+	var refused *replyError
+	if !ch.closing.Load() {
+		refused = ch.handle(m)
+	}
 	c.vhost.mu.Unlock()
 	return c.refuse(ch, m.id, refused)
 }
@@ -103,17 +108,19 @@ func (c *conn) refuse(ch *channel, id methodID, refused *replyError) error {
 // failChannel closes a channel with a reply code. What the client sends until
 // it has read that is ignored.
 func (c *conn) failChannel(ch *channel, e *replyError) {
+	c.dropContent(ch)
 	c.vhost.mu.Lock()
 	defer c.vhost.mu.Unlock()
-	c.dropContent(ch)
+	ch.fail(e)
+}
+
+// fail is failChannel for callers that hold the vhost's lock; a content that
+// is still coming in is ignored.
+func (ch *channel) fail(e *replyError) {
+	c := ch.conn
 	ch.close()
 	c.b.log.Warn("closing a channel", "connection", c.name, "channel", ch.id, "code", e.code, "text", e.Error())
-	c.send(ch.id, channelClose, func(b []byte) []byte {
-		b = binary.BigEndian.AppendUint16(b, e.code)
-		b = appendShortstr(b, e.Error())
-		b = binary.BigEndian.AppendUint16(b, e.method.class())
-		return binary.BigEndian.AppendUint16(b, e.method.method())
-	})
+	c.send(ch.id, channelClose, e.appendClose)
 }
 
 func (c *conn) openChannel(id uint16, m *method) error {
@@ -139,7 +146,7 @@ func (c *conn) closeChannel(ch *channel) {
 	c.vhost.mu.Lock()
 	defer c.vhost.mu.Unlock()
 	c.dropContent(ch)
-	if !ch.closing {
+	if !ch.closing.Load() {
 		ch.close()
 	}
 	delete(c.channels, ch.id)
@@ -154,9 +161,6 @@ func unexpected(id methodID, format string, args ...any) *replyError {
 // beginContent takes basic.publish; header and body follow. Under an alarm
 // the connection is held back here.
 func (c *conn) beginContent(ch *channel, m *method) error {
-	if !c.publishes.Load() {
-		c.publishes.Store(true)
-	}
 	if c.b.memory.on.Load() {
 		c.b.tellBlocked(c)
 		if cleared := c.b.memory.wait(); cleared != nil {
@@ -222,7 +226,10 @@ func (c *conn) whole(ch *channel) error {
 	done := *p
 	c.dropContent(ch)
 	c.vhost.mu.Lock()
-	refused := ch.publish(&done)
+	var refused *replyError
+	if !ch.closing.Load() {
+		refused = ch.publish(&done)
+	}
 	c.vhost.mu.Unlock()
 	return c.refuse(ch, basicPublish, refused)
 }

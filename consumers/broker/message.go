@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -167,11 +168,16 @@ func newMessage(exchange, key string, header, body []byte) (*message, *propertie
 // maxTTL is the longest time to live that RabbitMQ takes, in milliseconds.
 const maxTTL = 315_360_000_000
 
+// expirationFault words what is wrong with an expiration as RabbitMQ does.
 func expirationFault(text string, err error) string {
-	if err != nil {
-		return "{leftover_string,<<\"" + text + "\">>}"
+	if err == nil {
+		return "{value_out_of_range," + text + "}"
 	}
-	return "{value_out_of_range," + text + "}"
+	rest := strings.TrimLeft(strings.TrimLeft(text, "+-"), "0123456789")
+	if rest == strings.TrimLeft(text, "+-") {
+		return "no_integer"
+	}
+	return "{leftover_string,\"" + rest + "\"}"
 }
 
 // headerTable is the decoded headers, empty where there are none or where

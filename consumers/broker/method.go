@@ -209,10 +209,10 @@ func decodeMethod(p []byte, names *interner) (method, error) {
 	case basicAck, basicReject, basicNack:
 		m.delivery, m.bits = d.longlong(), d.octet()
 	default:
-		return m, &replyError{code: 540, text: fmt.Sprintf("method %s is not one that a client sends", m.id), method: m.id, connection: true}
+		return m, &replyError{code: 503, text: fmt.Sprintf("%s is not a method that a client sends", m.id), method: m.id, connection: true}
 	}
 	if d.err != nil {
-		return m, &replyError{code: 502, text: fmt.Sprintf("%s: %v", m.id, d.err), method: m.id, connection: true}
+		return m, &replyError{code: 501, text: fmt.Sprintf("%s: %v", m.id, d.err), method: m.id, connection: true}
 	}
 	return m, nil
 }

@@ -19,8 +19,9 @@ type queue struct {
 	set        settings
 
 	ready     ready
-	consumers []*consumer // highest priority first; the next to be served first among equals
-	active    *consumer   // the single active consumer, where the queue has one
+	consumers []*consumer        // highest priority first; the next to be served first among equals
+	active    *consumer          // the single active consumer, where the queue has one
+	leaving   map[*consumer]bool // of a quorum queue: cancelled, with deliveries not settled
 	unacked   int
 	nextSeq   uint64
 	deleted   bool
@@ -178,6 +179,12 @@ func (q *queue) unsubscribe(c *consumer) {
 		return
 	}
 	q.consumers = slices.Delete(q.consumers, at, at+1)
+	if q.quorum && c.unacked > 0 {
+		if q.leaving == nil {
+			q.leaving = make(map[*consumer]bool)
+		}
+		q.leaving[c] = true
+	}
 	if q.active == c {
 		q.active = nil
 		if len(q.consumers) > 0 {

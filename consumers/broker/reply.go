@@ -1,6 +1,9 @@
 package broker
 
-import "fmt"
+import (
+	"encoding/binary"
+	"fmt"
+)
 
 // replyError is an error that a client is told: as channel.close, or as
 // connection.close where connection is set.
@@ -22,6 +25,18 @@ var replyNames = map[uint16]string{
 // wrong.
 func (e *replyError) Error() string {
 	return replyNames[e.code] + " - " + e.text
+}
+
+// appendClose encodes the arguments of channel.close and connection.close. A
+// text that is too long for its field is cut as RabbitMQ cuts it.
+func (e *replyError) appendClose(b []byte) []byte {
+	text := e.Error()
+	if len(text) > 255 {
+		text = text[:252] + "..."
+	}
+	b = appendShortstr(binary.BigEndian.AppendUint16(b, e.code), text)
+	b = binary.BigEndian.AppendUint16(b, e.method.class())
+	return binary.BigEndian.AppendUint16(b, e.method.method())
 }
 
 func channelError(code uint16, format string, args ...any) *replyError {

@@ -94,8 +94,10 @@ func (v *vhost) checkArgs(name string, args Table) *replyError {
 		n, isNumber := integer(value)
 		switch {
 		case !isNumber:
-			return refuse("{unacceptable_type," + erlangType(value) + "}")
-		case n < 0 || n == 0 && key == "x-expires":
+			return refuse(expectedInteger(value))
+		case n == 0 && key == "x-expires":
+			return refuse("{value_zero,0}")
+		case n < 0:
 			return refuse(fmt.Sprintf("{value_negative,%d}", n))
 		case limit > 0 && n > limit:
 			return refuse(fmt.Sprintf("{max_value_exceeded,%d}", n))
@@ -126,3 +128,5 @@ func erlangType(v any) string {
 	}
 	return "void"
 }
+
+func expectedInteger(v any) string { return "\"expected integer, got " + erlangType(v) + "\"" }
