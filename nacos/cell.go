@@ -112,6 +112,9 @@ func (c *cell) readBelieved() (state State, err error) {
 		epoch := c.epoch
 		c.mu.Unlock()
 		r, err := c.store.read(ctx, c.key)
+		if ctx.Err() != nil {
+			return State{}, ErrClosed
+		}
 		if err != nil {
 			return State{}, err
 		}
@@ -191,15 +194,43 @@ func (c *cell) protect(sum string, now time.Time) {
 	c.fence = now.Add(lag)
 }
 
-// wrote takes in what an own write left on the server. The former content is
-// protected against: a lagging copy must not bring it back.
-func (c *cell) wrote(r reading, before string) State {
+// begin starts an attempt to write: it notes what is known and returns the
+// epoch for readings that are made from now on.
+func (c *cell) begin(known *State) (epoch uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	*known = c.held
+	return c.epoch
+}
+
+// newest returns the reading, or what is held where the reading is of a copy
+// that lags behind it.
+func (c *cell) newest(r reading) reading {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !r.fresh && time.Now().Before(c.fence) && c.outdated[r.md5()] {
+		return reading{text: c.held.Text, typ: c.held.Type, absent: c.held.Absent}
+	}
+	return r
+}
+
+// wrote takes in what an own write left on the server, and protects it against
+// lagging copies of the former content. Where something else than the former or
+// the new content was believed since the write began, that is newer than the
+// write (older is impossible where the expected md5 was compared): it stays,
+// and is returned as foreign.
+func (c *cell) wrote(r reading, before string, began State) (written, foreign State) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
+	written = State{Key: c.key, Text: r.text, MD5: r.md5(), Absent: r.absent, Type: r.typ, Read: now}
+	if c.held.Seq > began.Seq && c.held.MD5 != before && c.held.MD5 != written.MD5 {
+		written.Seq = began.Seq
+		return written, c.held
+	}
 	c.epoch++
 	c.protect(before, now)
-	return c.adopt(r, now)
+	return c.adopt(r, now), State{}
 }
 
 // confirmed notes that the server said that the held content is current.

@@ -186,7 +186,7 @@ func (c *client) unreachable(ctx context.Context, what string, e endpoint, err e
 	}
 	host := strings.TrimPrefix(strings.TrimPrefix(e.base, "http://"), "https://")
 	host, _, _ = strings.Cut(host, "/")
-	if errors.Is(err, context.Canceled) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, ErrClosed) {
 		return fmt.Errorf("%s (%s): %w", what, host, err)
 	}
 	err = fmt.Errorf("%s (%s): %w: %w", what, host, ErrUnavailable, err)

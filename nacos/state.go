@@ -2,6 +2,7 @@ package nacos
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -73,6 +74,19 @@ type OverwroteError struct {
 
 func (e *OverwroteError) Error() string {
 	return fmt.Sprintf("%s was written, but a change made meanwhile by somebody else was overwritten (this server ignores the expected md5)", e.Key)
+}
+
+// LossError is returned by a write that found out that this server takes
+// publishes only over gRPC, which clear what Lost names. Nothing was written.
+// The next Update of the config does it; Losses names the same before.
+type LossError struct {
+	Key  Key
+	Lost []string
+}
+
+func (e *LossError) Error() string {
+	return fmt.Sprintf("%s was not written: this server takes no publish over HTTP, and one over gRPC would lose its %s; plan again to do it all the same",
+		e.Key, strings.Join(e.Lost, ", "))
 }
 
 // Change is one row of a config's history.

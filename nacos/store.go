@@ -25,13 +25,14 @@ type Store struct {
 	wg     sync.WaitGroup
 	seq    atomic.Uint64
 
-	mu            sync.Mutex
-	closed        bool
-	cells         map[Key]*cell
-	noDetailUntil time.Time
-	pollRemoved   atomic.Bool // the listen call of 1.x is gone
-	watching      bool        // the poll and the push run
-	kick          chan struct{}
+	mu             sync.Mutex
+	closed         bool
+	cells          map[Key]*cell
+	noDetailUntil  time.Time
+	publishRemoved atomic.Bool // publishes over HTTP are gone
+	pollRemoved    atomic.Bool // the listen call of 1.x is gone
+	watching       bool        // the poll and the push run
+	kick           chan struct{}
 }
 
 // New checks the configuration and the TLS files and returns a store. The

@@ -35,6 +35,7 @@ func (s *Store) Create(ctx context.Context, key Key, content Content) (State, er
 //     written;
 //   - *OverwroteError: it was written, but a change that came in between was
 //     lost by it, because the server ignores the expected md5;
+//   - *LossError: nothing was written, because it would have cost metadata;
 //   - ErrUnknownOutcome: the connection failed and later reads did not tell
 //     either; every other error means that nothing was written;
 //   - ErrUnavailable, ErrForbidden, ErrBadName, ErrBlank, ErrTooLarge, ErrClosed.
@@ -51,13 +52,15 @@ func (s *Store) Update(ctx context.Context, key Key, content Content, baseMD5 st
 // writing is one write in progress.
 type writing struct {
 	store   *Store
+	cell    *cell
 	d       dialect
 	key     Key
 	content Content
 	base    string // md5 that must be there; "" for a creation
 	sum     string // md5 of the new text
-	sent    bool   // an attempt may have been applied
+	unsure  bool   // an attempt may have been applied without our knowing
 	before  Detail // metadata that the write carries over
+	began   State  // what was known when the newest attempt began
 }
 
 func (s *Store) write(ctx context.Context, key Key, content Content, base string) (State, error) {
@@ -70,20 +73,25 @@ func (s *Store) write(ctx context.Context, key Key, content Content, base string
 	if content.Operator == "" {
 		content.Operator = s.cfg.Operator
 	}
-	ctx, stop := s.scope(ctx)
+	ctx, stop := s.writeScope(ctx)
 	defer stop()
-	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.WriteTimeout, fmt.Errorf("%w: gave up after %v", ErrUnavailable, s.cfg.WriteTimeout))
-	defer cancel()
 	d, err := s.detector.get(ctx)
 	if err != nil {
-		return State{}, err
+		return State{}, fmt.Errorf("write %s: nothing was written: %w", key, err)
 	}
-	w := &writing{store: s, d: d, key: key, content: content, base: base, sum: md5Hex(content.Text)}
+	w := &writing{store: s, cell: s.cell(key), d: d, key: key, content: content, base: base, sum: md5Hex(content.Text)}
 	state, err := w.run(ctx)
 	if c := (*ConflictError)(nil); errors.As(err, &c) {
 		s.stats.conflicts.Add(1)
 	}
 	return state, err
+}
+
+// writeScope bounds a write with all its retries.
+func (s *Store) writeScope(ctx context.Context) (context.Context, func()) {
+	ctx, stop := s.scope(ctx)
+	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.WriteTimeout, fmt.Errorf("%w: gave up after %v", ErrUnavailable, s.cfg.WriteTimeout))
+	return ctx, func() { cancel(); stop() }
 }
 
 // run looks, publishes, and looks again until the outcome is known.
@@ -92,34 +100,38 @@ func (w *writing) run(ctx context.Context) (State, error) {
 	for attempt := 0; ; attempt++ {
 		if attempt > 0 {
 			w.store.stats.retries.Add(1)
-			pause := retryPause + time.Duration(rand.Int64N(int64(retryPause)))
-			if sleep(ctx, min(pause<<min(attempt-1, 2), time.Second)) != nil {
+			pause := retryPause<<min(attempt-1, 2) + time.Duration(rand.Int64N(int64(retryPause)))
+			if sleep(ctx, pause) != nil {
 				return State{}, w.unfinished(ctx, last)
 			}
 		}
+		epoch := w.cell.begin(&w.began)
 		now, err := w.look(ctx)
-		if err != nil {
-			if w.final(err) {
-				return State{}, err
-			}
+		switch {
+		case err != nil && w.final(err):
+			return State{}, w.unfinished(ctx, err)
+		case err != nil:
 			last = err
 			continue
-		}
-		if w.sent && now.md5() == w.sum {
+		case w.unsure && now.md5() == w.sum:
 			return w.done(ctx)
-		}
-		if now.absent != (w.base == "") || now.md5() != w.base {
-			if w.sent && !now.fresh && attempt < 4 && (now.md5() == w.base) {
-				continue
+		case now.absent != (w.base == "") || now.md5() != w.base:
+			if w.unsure && w.inHistory(ctx) {
+				return w.done(ctx) // and overruled by now
 			}
-			return State{}, w.conflict(now)
+			return State{}, w.conflict(now, epoch)
 		}
-		err = w.publish(ctx)
-		if err == nil {
+		if err = w.publish(ctx); err == nil {
 			return w.done(ctx)
+		}
+		// A refusal because of the md5 is not final: an earlier attempt of ours
+		// may have been applied, or the copy that we looked at was old.
+		refused := (*answerError)(nil)
+		if !errors.As(err, &refused) || refused.status >= 500 && !refused.conflict() {
+			w.unsure = true
 		}
 		if w.final(err) {
-			return State{}, err
+			return State{}, w.unfinished(ctx, err)
 		}
 		last = err
 	}
@@ -148,20 +160,14 @@ func (w *writing) look(ctx context.Context) (reading, error) {
 		return r, err
 	}
 	w.before = Detail{Type: r.typ}
-	// Our own newest write is newer than a copy that lags behind it.
-	c := s.cell(w.key)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if time.Now().Before(c.fence) && c.outdated[r.md5()] {
-		return reading{text: c.held.Text, typ: c.held.Type, absent: c.held.Absent}, nil
-	}
-	return r, nil
+	return w.cell.newest(r), nil
 }
 
 // final tells errors that no retry heals.
 func (w *writing) final(err error) bool {
 	var conflict *ConflictError
-	return errors.As(err, &conflict) || errors.Is(err, ErrForbidden) || errors.Is(err, ErrRemovedAPI) ||
+	var loss *LossError
+	return errors.As(err, &conflict) || errors.As(err, &loss) || errors.Is(err, ErrForbidden) || errors.Is(err, ErrRemovedAPI) ||
 		errors.Is(err, ErrTooLarge) || errors.Is(err, ErrBlank) || errors.Is(err, ErrBadName)
 }
 
@@ -170,23 +176,25 @@ func (w *writing) unfinished(ctx context.Context, last error) error {
 	if last == nil {
 		last = context.Cause(ctx)
 	}
-	if w.sent {
+	if w.unsure {
+		w.cell.refresh()
 		return fmt.Errorf("write %s: %w: %w", w.key, ErrUnknownOutcome, last)
 	}
 	return fmt.Errorf("write %s: nothing was written: %w", w.key, last)
 }
 
-func (w *writing) conflict(now reading) error {
-	s := w.store
-	s.cell(w.key).refresh()
-	return &ConflictError{Key: w.key, BaseMD5: w.base, Actual: State{
-		Key: w.key, Text: now.text, MD5: now.md5(), Absent: now.absent, Type: now.typ, Read: time.Now(), Seq: s.seq.Load(),
-	}}
+// conflict takes in what is there instead of the base.
+func (w *writing) conflict(now reading, epoch uint64) error {
+	actual := State{Key: w.key, Text: now.text, MD5: now.md5(), Absent: now.absent, Type: now.typ, Read: time.Now()}
+	if state, wait := w.cell.believe(now, epoch); wait == 0 {
+		actual = state
+	} else {
+		w.cell.refresh()
+	}
+	return &ConflictError{Key: w.key, BaseMD5: w.base, Actual: actual}
 }
 
-// publish sends the content once. nil means that the server took it. A refusal
-// because of the md5 is not final: an earlier attempt of ours may have been
-// applied, or only the copy that we read was old; the next look tells.
+// publish sends the content once. nil means that the server took it.
 func (w *writing) publish(ctx context.Context) error {
 	s := w.store
 	r := call{what: "publish " + w.key.String(), method: http.MethodPost, once: true, header: http.Header{}}
@@ -225,7 +233,6 @@ func (w *writing) publish(ctx context.Context) error {
 	if n := len(r.form.Encode()); n > maxForm {
 		return fmt.Errorf("write %s: %w: %d bytes as a form, at most %d", w.key, ErrTooLarge, n, maxForm)
 	}
-	w.sent = true
 	a, err := s.client.do(ctx, r)
 	if w.d.kind == kindV3 && (errors.Is(err, ErrRemovedAPI) || errors.Is(err, ErrForbidden)) {
 		refused := err
@@ -235,6 +242,10 @@ func (w *writing) publish(ctx context.Context) error {
 		}
 	}
 	if errors.Is(err, ErrRemovedAPI) {
+		known := s.publishRemoved.Swap(true)
+		if lost := w.before.losses(); len(lost) > 0 && !known {
+			return &LossError{Key: w.key, Lost: lost}
+		}
 		return w.publishPush(ctx, expect)
 	}
 	if err != nil {
@@ -261,7 +272,11 @@ func (w *writing) publish(ctx context.Context) error {
 func (w *writing) publishPush(ctx context.Context, expect string) error {
 	c := w.store.push.current()
 	if c == nil {
-		return fmt.Errorf("publish %s: %w over HTTP, and there is no gRPC connection", w.key, ErrRemovedAPI)
+		var err error
+		if c, err = dialPush(ctx, w.store, w.d); err != nil {
+			return err
+		}
+		defer c.close()
 	}
 	r := publishRequest{
 		pushHeader: pushHeader{Module: "config"}, Group: w.key.Group, DataID: w.key.DataID, Tenant: c.tenant,
@@ -304,22 +319,19 @@ func (w *writing) typ() string {
 	return "text"
 }
 
-// done takes the written content in as the held state, or what is there by now,
-// and checks that nothing foreign was lost.
+// done takes the written content in and checks that nothing foreign was lost.
 func (w *writing) done(ctx context.Context) (State, error) {
-	s := w.store
 	written := reading{text: w.content.Text, typ: w.typ()}
-	c := s.cell(w.key)
-	state := c.wrote(written, w.base)
-	if lost, removed, ok := w.overwrote(ctx); ok {
+	state, foreign := w.cell.wrote(written, w.base, w.began)
+	w.cell.refresh() // what is there by now
+	lost, removed, overwrote := w.overwrote(ctx)
+	if !overwrote && foreign.Seq > 0 && w.d.ignoresCAS() {
+		lost, removed, overwrote = foreign.Text, foreign.Absent, true
+	}
+	if overwrote {
 		return state, &OverwroteError{Key: w.key, Lost: lost, Removed: removed, Written: state}
 	}
 	return state, nil
-}
-
-// overwrote looks into the history for what was really there before our write.
-func (w *writing) overwrote(ctx context.Context) (lost string, removed, ok bool) {
-	return "", false, false
 }
 
 // Remove deletes the config. Removing one that does not exist is no error.
@@ -329,14 +341,31 @@ func (s *Store) Remove(ctx context.Context, key Key) error {
 	if err := s.check(key); err != nil {
 		return err
 	}
-	ctx, stop := s.scope(ctx)
+	ctx, stop := s.writeScope(ctx)
 	defer stop()
-	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.WriteTimeout, fmt.Errorf("%w: gave up after %v", ErrUnavailable, s.cfg.WriteTimeout))
-	defer cancel()
 	d, err := s.detector.get(ctx)
 	if err != nil {
-		return err
+		return fmt.Errorf("remove %s: %w", key, err)
 	}
+	c := s.cell(key)
+	var began State
+	for attempt := 0; ; attempt++ {
+		c.begin(&began)
+		err = s.removeOnce(ctx, d, key)
+		if err == nil || errors.Is(err, ErrAbsent) {
+			c.wrote(reading{absent: true}, began.MD5, began)
+			c.refresh()
+			return nil
+		}
+		// Repeating a removal does no harm.
+		if !errors.Is(err, ErrUnavailable) || sleep(ctx, retryPause<<min(attempt, 3)) != nil {
+			c.refresh()
+			return err
+		}
+	}
+}
+
+func (s *Store) removeOnce(ctx context.Context, d dialect, key Key) error {
 	r := call{what: "remove " + key.String(), method: http.MethodDelete, path: "/v1/cs/configs", query: v1Key(d, s.cfg.Namespace, key)}
 	if s.cfg.Operator != "" {
 		r.query.Set("src_user", s.cfg.Operator)
@@ -347,20 +376,10 @@ func (s *Store) Remove(ctx context.Context, key Key) error {
 		if s.cfg.Operator != "" {
 			v3.query.Set("srcUser", s.cfg.Operator)
 		}
-		_, err = s.client.do(ctx, v3)
-		if errors.Is(err, ErrRemovedAPI) || errors.Is(err, ErrForbidden) {
-			_, err = s.client.do(ctx, r)
+		if _, err := s.client.do(ctx, v3); !errors.Is(err, ErrRemovedAPI) && !errors.Is(err, ErrForbidden) {
+			return err
 		}
-	} else {
-		_, err = s.client.do(ctx, r)
 	}
-	if err != nil && !errors.Is(err, ErrAbsent) {
-		return err
-	}
-	c := s.cell(key)
-	c.mu.Lock()
-	before := c.held.MD5
-	c.mu.Unlock()
-	c.wrote(reading{absent: true}, before)
-	return nil
+	_, err := s.client.do(ctx, r)
+	return err
 }
