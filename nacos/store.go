@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -106,17 +108,13 @@ func (s *Store) cell(key Key) *cell {
 	return c
 }
 
-// watched returns the cells that somebody watches.
+// watched returns the cells that somebody watches. A cell's lock is never taken
+// under the store's: cells start their reads under their own.
 func (s *Store) watched() []*cell {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	list := make([]*cell, 0, len(s.cells))
-	for _, c := range s.cells {
-		if c.isWatched() {
-			list = append(list, c)
-		}
-	}
-	return list
+	list := slices.Collect(maps.Values(s.cells))
+	s.mu.Unlock()
+	return slices.DeleteFunc(list, func(c *cell) bool { return !c.isWatched() })
 }
 
 func (c *cell) isWatched() bool {
