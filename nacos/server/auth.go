@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -85,13 +86,15 @@ type authority struct {
 	ttl   time.Duration
 	delay time.Duration
 
-	mu    sync.RWMutex
-	key   []byte
-	users map[string]*account
+	mu          sync.RWMutex
+	key         []byte
+	users       map[string]*account
+	permissions map[string][]Grant // by role
 }
 
 type account struct {
 	User
+	roles  []string
 	usable time.Time
 }
 
@@ -100,7 +103,7 @@ func newAuthority(cfg *Auth) *authority {
 	if cfg == nil {
 		return nil
 	}
-	a := &authority{ttl: cfg.TokenTTL, delay: cfg.UserDelay, users: make(map[string]*account)}
+	a := &authority{ttl: cfg.TokenTTL, delay: cfg.UserDelay, users: make(map[string]*account), permissions: make(map[string][]Grant)}
 	if a.ttl <= 0 {
 		a.ttl = defaultTokenTTL
 	}
@@ -127,7 +130,12 @@ func (a *authority) user(name string) (User, bool) {
 	if !ok || time.Now().Before(u.usable) {
 		return User{}, false
 	}
-	return u.User, true
+	found := u.User
+	found.Grants = slices.Clone(u.Grants)
+	for _, role := range u.roles {
+		found.Grants = append(found.Grants, a.permissions[role]...)
+	}
+	return found, true
 }
 
 // hasAdmin reports whether there is an administrator, usable or not.
@@ -146,6 +154,20 @@ func (a *authority) create(u User) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.users[u.Name] = &account{User: u, usable: time.Now().Add(a.delay)}
+}
+
+func (a *authority) addRole(name, role string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if u := a.users[name]; u != nil {
+		u.roles = append(u.roles, role)
+	}
+}
+
+func (a *authority) addPermission(role string, g Grant) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.permissions[role] = append(a.permissions[role], g)
 }
 
 // passwordFits compares in constant time.

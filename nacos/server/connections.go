@@ -58,11 +58,8 @@ type outgoing struct {
 
 func newConnection(remote net.Addr, s *socket, serial int64) *connection {
 	now := time.Now()
-	host, port, err := net.SplitHostPort(remote.String())
-	if err != nil {
-		host, port = remote.String(), "0"
-	}
-	c := &connection{id: fmt.Sprintf("%d_%s_%s_%d", now.UnixMilli(), host, port, serial), remote: remote, socket: s,
+	host, port := splitAddr(remote.String())
+	c := &connection{id: fmt.Sprintf("%d_%s_%d_%d", now.UnixMilli(), host, port, serial), remote: remote, socket: s,
 		created: now, listens: make(map[key]listened), wake: make(chan struct{}, 1)}
 	c.alive()
 	return c

@@ -17,6 +17,7 @@ import (
 // record is a config as the database holds it. Pointers are columns that may be null.
 type record struct {
 	ID               int64   `json:"id"`
+	NID              int64   `json:"nid"` // of the version that the last write left
 	Tenant           string  `json:"tenant"`
 	Group            string  `json:"group"`
 	DataID           string  `json:"dataId"`
@@ -173,16 +174,27 @@ func (d *database) publish(w write, now time.Time) error {
 		row.Op, row.ConfigID = "U", old.ID
 		row.keep(old)
 	}
-	if err := d.addVersion(row); err != nil {
-		return err
-	}
+	row.NID = d.lastNID + 1
+	next.NID = row.NID
 	if d.journal != nil {
-		if err := d.journal.putConfig(next); err != nil {
+		if err := d.store(row, func() error { return d.journal.putConfig(next) }); err != nil {
 			return fmt.Errorf("store config %s: %w", w.key, err)
 		}
 	}
 	d.lastID = max(d.lastID, next.ID)
 	d.configs[w.key] = next
+	d.addVersion(row)
+	return nil
+}
+
+// store keeps a version and then the change that it describes, or neither. d.mu is held.
+func (d *database) store(row *version, change func() error) error {
+	if err := d.journal.putVersion(row); err != nil {
+		return err
+	}
+	if err := change(); err != nil {
+		return errors.Join(err, d.journal.dropVersion(row))
+	}
 	return nil
 }
 
@@ -196,15 +208,14 @@ func (d *database) remove(k key, srcIP string, srcUser *string, now time.Time) e
 	}
 	row := &version{Op: "D", ConfigID: old.ID, SrcIP: srcIP, SrcUser: srcUser, Modified: now.UnixMilli()}
 	row.keep(old)
-	if err := d.addVersion(row); err != nil {
-		return err
-	}
+	row.NID = d.lastNID + 1
 	if d.journal != nil {
-		if err := d.journal.dropConfig(old); err != nil {
+		if err := d.store(row, func() error { return d.journal.dropConfig(old) }); err != nil {
 			return fmt.Errorf("remove config %s: %w", k, err)
 		}
 	}
 	delete(d.configs, k)
+	d.addVersion(row)
 	return nil
 }
 
@@ -232,26 +243,17 @@ func extInfo(r *record) string {
 	return string(text)
 }
 
-// addVersion appends a row and lets go of the oldest beyond the limit. d.mu is held.
-func (d *database) addVersion(v *version) error {
-	v.NID = d.lastNID + 1
-	if d.journal != nil {
-		if err := d.journal.putVersion(v); err != nil {
-			return fmt.Errorf("store history of %s: %w", v.key(), err)
-		}
-	}
+// addVersion appends a row that is stored and lets go of the oldest beyond the limit. d.mu is held.
+func (d *database) addVersion(v *version) {
 	d.lastNID = v.NID
 	rows := append(d.versions[v.key()], v)
 	for len(rows) > d.historyLimit {
-		if d.journal != nil {
-			if err := d.journal.dropVersion(rows[0]); err != nil {
-				return fmt.Errorf("shorten history of %s: %w", v.key(), err)
-			}
+		if d.journal != nil && d.journal.dropVersion(rows[0]) != nil {
+			break // it is tried again with the next version; until then there is one more
 		}
 		rows = slices.Delete(rows, 0, 1)
 	}
 	d.versions[v.key()] = rows
-	return nil
 }
 
 // history returns the rows of k, newest first.
@@ -287,14 +289,12 @@ func (d *database) newest(match func(*version) bool) *version {
 	return found
 }
 
-// query selects configs. Empty patterns select everything.
+// query selects configs.
 type query struct {
-	tenant        string
-	dataID, group string
-	content       string // part of the content
-	appName       string
-	tags          []string
-	match         func(pattern, value string) bool
+	tenant                 string
+	dataID, group, appName func(string) bool
+	content                string   // part of the content
+	tags                   []string // any of them; empty: all
 }
 
 // search returns the selected configs in the order in which they were inserted.
@@ -303,8 +303,8 @@ func (d *database) search(q query) []*record {
 	defer d.mu.RUnlock()
 	var found []*record
 	for k, r := range d.configs {
-		if k.tenant == q.tenant && (q.dataID == "" || q.match(q.dataID, k.dataID)) && (q.group == "" || q.match(q.group, k.group)) &&
-			(q.appName == "" || q.match(q.appName, r.AppName)) && strings.Contains(r.Content, q.content) && r.tagged(q.tags) {
+		if k.tenant == q.tenant && q.dataID(k.dataID) && q.group(k.group) && q.appName(r.AppName) &&
+			strings.Contains(r.Content, q.content) && r.tagged(q.tags) {
 			found = append(found, r)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"sync"
 	"time"
 )
@@ -50,6 +51,7 @@ type Server struct {
 	auth   *authority // nil: off
 	conns  *connections
 	db     *database
+	disk   *disk // nil: in memory
 	dump   *dump
 	faults *Faults
 	polls  *polls
@@ -75,6 +77,13 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
+	if cfg.Dir != "" {
+		disk, err := openDisk(cfg.Dir, s.db)
+		if err != nil {
+			return nil, fmt.Errorf("start the config server on %s: %w", cfg.Dir, err)
+		}
+		s.disk = disk
+	}
 	if cfg.DumpTick == 0 {
 		cfg.DumpTick = s.traits.dumpTick
 	}
@@ -86,7 +95,7 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	s.conns = newConnections(s.faults)
 	s.dump = newDump(s.db, s.faults, cfg.DumpTick, s.changed)
 	if err := s.start(ctx, cfg.Addr); err != nil {
-		return nil, fmt.Errorf("start the config server: %w", err)
+		return nil, fmt.Errorf("start the config server: %w", errors.Join(err, s.closeDisk()))
 	}
 	return s, nil
 }
@@ -118,7 +127,7 @@ type run struct {
 	rpc     *rpcService
 	webs    []*webService
 	workers sync.WaitGroup
-	errs    chan error // of serving; one per worker that can fail
+	errs    chan error // has room for every worker
 }
 
 func (s *Server) start(ctx context.Context, addr string) error {
@@ -145,25 +154,36 @@ func (s *Server) start(ctx context.Context, addr string) error {
 	s.dump.load()
 
 	runCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	r := &run{cancel: cancel, rpc: newRPCService(runCtx, s, rpc), errs: make(chan error, 1+len(listeners))}
+	r := &run{cancel: cancel, rpc: newRPCService(runCtx, s, rpc), errs: make(chan error, 3+len(listeners))}
 	for l, handler := range listeners {
 		r.webs = append(r.webs, newWebService(runCtx, s, l, handler))
 	}
-	r.workers.Go(func() { s.dump.run(runCtx) })
-	r.workers.Go(func() { s.conns.detect(runCtx) })
-	r.workers.Go(func() { r.report(s.log, r.rpc.serve()) })
+	r.work(s.log, func() error { s.dump.run(runCtx); return nil })
+	r.work(s.log, func() error { s.conns.detect(runCtx); return nil })
+	r.work(s.log, r.rpc.serve)
 	for _, w := range r.webs {
-		r.workers.Go(func() { r.report(s.log, w.serve()) })
+		r.work(s.log, w.serve)
 	}
 	s.run = r
 	return nil
 }
 
-func (r *run) report(log *slog.Logger, err error) {
-	if err != nil {
-		log.Error("the config server has stopped serving", slog.Any("error", err))
-		r.errs <- err
-	}
+// work starts a worker; what it fails with, or panics with, is logged and returned by stop.
+func (r *run) work(log *slog.Logger, do func() error) {
+	r.workers.Go(func() {
+		err := func() (err error) {
+			defer func() {
+				if p := recover(); p != nil {
+					err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+				}
+			}()
+			return do()
+		}()
+		if err != nil {
+			log.Error("a part of the config server has stopped", slog.Any("error", err))
+			r.errs <- err
+		}
+	})
 }
 
 // stop ends a run at once, as kill -9 does, and returns what had gone wrong in it.
@@ -190,6 +210,16 @@ func (s *Server) Stop() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.stop()
+}
+
+// closeDisk gives the directory back, once.
+func (s *Server) closeDisk() error {
+	if s.disk == nil {
+		return nil
+	}
+	disk := s.disk
+	s.disk = nil
+	return disk.close()
 }
 
 func (s *Server) stop() error {
@@ -226,7 +256,7 @@ func (s *Server) Close(ctx context.Context) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.closed = true
-		done <- s.stop()
+		done <- errors.Join(s.stop(), s.closeDisk())
 	}()
 	select {
 	case err := <-done:

@@ -211,3 +211,13 @@ func listen(ctx context.Context, host string, port int) (net.Listener, error) {
 	var config net.ListenConfig
 	return config.Listen(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 }
+
+// splitAddr takes an address apart; what is not one has port 0.
+func splitAddr(addr string) (host string, port int) {
+	host, text, err := net.SplitHostPort(addr)
+	if err != nil {
+		return addr, 0
+	}
+	port, _ = strconv.Atoi(text)
+	return host, port
+}

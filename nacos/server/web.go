@@ -82,10 +82,7 @@ func (c *call) number(name string, otherwise int) int {
 
 // remoteIP is the address that the socket shows.
 func (c *call) remoteIP() string {
-	host, _, err := net.SplitHostPort(c.req.RemoteAddr)
-	if err != nil {
-		return c.req.RemoteAddr
-	}
+	host, _ := splitAddr(c.req.RemoteAddr)
 	return host
 }
 
@@ -140,7 +137,7 @@ type springError struct {
 }
 
 func (c *call) spring(status int, message string) {
-	c.jsonStatus(status, springError{Timestamp: time.Now().Format("2006-01-02T15:04:05.000-07:00"), Status: status,
+	c.jsonStatus(status, springError{Timestamp: time.Now().Format(isoTime), Status: status,
 		Error: http.StatusText(status), Message: message, Path: c.req.URL.Path})
 }
 
@@ -250,9 +247,17 @@ func (h *heldReply) done() {
 	}
 }
 
-// readParams reads query and form. As with the real server, a form beyond its limit counts as not sent.
+// readParams reads query and form. As with the real server, a form beyond its limit counts as not sent, and bytes that
+// are not UTF-8 are replaced.
 func readParams(req *http.Request) url.Values {
 	params := req.URL.Query()
+	defer func() {
+		for _, values := range params {
+			for i, value := range values {
+				values[i] = strings.ToValidUTF8(value, "\uFFFD")
+			}
+		}
+	}()
 	if req.Body == nil || !strings.HasPrefix(req.Header.Get("Content-Type"), "application/x-www-form-urlencoded") {
 		return params
 	}
