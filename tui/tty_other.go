@@ -1,0 +1,14 @@
+//go:build !unix
+
+package tui
+
+import (
+	"errors"
+	"os"
+)
+
+var ends = []os.Signal{os.Interrupt}
+
+func wantsStacks(os.Signal) bool { return false }
+
+func stopProcess() error { return errors.New("this system cannot suspend a program") }
