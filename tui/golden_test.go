@@ -184,8 +184,19 @@ func TestGoldens(t *testing.T) {
 		{"instances", func(d *driver) { d.press("4") }, sizes[:2]},
 		{"health", func(d *driver) { d.press("5") }, sizes[:2]},
 		{"help", func(d *driver) { d.press("?") }, sizes},
-		{"pause", func(d *driver) { d.press("p"); d.typed("vendor maintenance"); d.press("tab", "tab"); d.typed("1h"); d.press("tab") }, sizes},
-		{"pause-several", func(d *driver) { d.press(" ", " ", "p"); d.typed("maintenance"); d.press("tab", "tab", "tab"); d.typed("2") }, sizes[:2]},
+		{"pause", func(d *driver) {
+			d.press("p")
+			d.typed("vendor maintenance")
+			d.press("tab", "tab")
+			d.typed("1h")
+			d.press("tab")
+		}, sizes},
+		{"pause-several", func(d *driver) {
+			d.press(" ", " ", "p")
+			d.typed("maintenance")
+			d.press("tab", "tab", "tab")
+			d.typed("2")
+		}, sizes[:2]},
 		{"scale", func(d *driver) { d.press("s") }, sizes[:1]},
 		{"resume", func(d *driver) { d.press("r", "tab", " ") }, sizes[:1]},
 		{"palette", func(d *driver) { d.press(":"); d.typed("so") }, sizes[:2]},
