@@ -246,14 +246,16 @@ func (r *Row) ours(q *observe.Queue, in *inputs) observe.Number {
 	return listed
 }
 
-// firstSince is when a state that was found at the first look began.
+// firstSince is when a state that was found at the first look began: when the file was
+// changed, for a paused listener of which that is known; else when the last instance
+// entered its state.
 func (r *Row) firstSince(now time.Time) time.Time {
-	var at time.Time
-	if r.State == Paused && !r.Desired.UpdatedAt.IsZero() {
-		at = r.Desired.UpdatedAt
+	if at := r.Desired.UpdatedAt; r.State == Paused && !at.IsZero() && at.Before(now) {
+		return at
 	}
+	var at time.Time
 	for _, h := range r.Hosts {
-		if !h.Lost && h.Report.Since.After(at) && r.State != Paused {
+		if !h.Lost && h.Report.Since.After(at) {
 			at = h.Report.Since
 		}
 	}

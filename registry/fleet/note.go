@@ -93,11 +93,14 @@ func (f *facts) unknownNote(file fileView) string {
 // troubleNote tells of the instance that is worst off.
 func (f *facts) troubleNote(now time.Time) string {
 	bad := func(h Host) bool {
-		switch consumers.State(h.Report.State) {
-		case consumers.Failed, consumers.MissingQueue, consumers.Recovering, consumers.Refused:
-			return !h.Lost
+		s := consumers.State(h.Report.State)
+		switch f.row.State {
+		case Failed:
+			return !h.Lost && s == consumers.Failed
+		case MissingQueue:
+			return !h.Lost && s == consumers.MissingQueue
 		}
-		return false
+		return !h.Lost && (s == consumers.Recovering || s == consumers.Refused)
 	}
 	var worst *Host
 	n := 0

@@ -25,8 +25,8 @@ type File struct {
 	Path           string              `yaml:"-"`
 	CurrentContext string              `yaml:"current-context"`
 	Contexts       map[string]*Context `yaml:"contexts"`
-	// Keys rebinds keys of the dashboard: action to keys.
-	Keys map[string][]string `yaml:"keys,omitempty"`
+	// Keys rebinds keys of the dashboard: action to one or several keys ("p space").
+	Keys map[string]string `yaml:"keys,omitempty"`
 	// Warnings are about the file, not errors.
 	Warnings []string `yaml:"-"`
 }

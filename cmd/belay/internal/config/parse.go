@@ -38,12 +38,12 @@ func (e *Error) Error() string {
 func Parse(path string, data []byte, lookup func(string) (string, bool)) (*File, error) {
 	tree, err := parser.ParseBytes(data, 0)
 	if err != nil {
-		return nil, yamlError(path, err)
+		return nil, YAMLError(path, err)
 	}
 	p := &reading{path: path, tree: tree, lookup: lookup}
 	f := &File{Path: path}
 	if err := yaml.UnmarshalWithOptions(data, f, yaml.Strict()); err != nil {
-		return nil, yamlError(path, err)
+		return nil, YAMLError(path, err)
 	}
 	for name, c := range f.Contexts {
 		if c == nil {
@@ -60,9 +60,9 @@ func Parse(path string, data []byte, lookup func(string) (string, bool)) (*File,
 	return f, nil
 }
 
-// yamlError turns the library's error into ours, with its line and without the excerpt
+// YAMLError turns the library's error into ours, with its line and without the excerpt
 // of the file, which may hold a secret.
-func yamlError(path string, err error) error {
+func YAMLError(path string, err error) error {
 	e := &Error{Path: path, Text: "is no valid YAML"}
 	var l *lineError
 	if errors.As(err, &l) {
@@ -258,7 +258,8 @@ type lineError struct {
 
 func (e *lineError) Error() string { return e.text }
 
-func mistake(n ast.Node, format string, args ...any) error {
+// Mistake is an error at a node of a YAML file, for UnmarshalYAML methods.
+func Mistake(n ast.Node, format string, args ...any) error {
 	return &lineError{line: n.GetToken().Position.Line, text: fmt.Sprintf(format, args...)}
 }
 
@@ -295,7 +296,7 @@ func (d *Duration) UnmarshalYAML(node ast.Node) error {
 	text := node.GetToken().Value
 	v, err := time.ParseDuration(text)
 	if err != nil || v < 0 {
-		return mistake(node, "%q is no duration; write it like 500ms, 2s or 1m", text)
+		return Mistake(node, "%q is no duration; write it like 500ms, 2s or 1m", text)
 	}
 	*d = Duration(v)
 	return nil
@@ -304,7 +305,7 @@ func (d *Duration) UnmarshalYAML(node ast.Node) error {
 func orEmbedded(node ast.Node, flag *bool, into any) error {
 	if s, ok := node.(*ast.StringNode); ok {
 		if s.Value != embedded {
-			return mistake(node, "%q is neither a mapping nor the word %s", s.Value, embedded)
+			return Mistake(node, "%q is neither a mapping nor the word %s", s.Value, embedded)
 		}
 		*flag = true
 		return nil

@@ -1,0 +1,238 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/belay-mq/belay/cmd/belay/internal/config"
+	"github.com/belay-mq/belay/consumers"
+	"github.com/belay-mq/belay/nacos"
+	"github.com/belay-mq/belay/registry/fleet"
+	"github.com/belay-mq/belay/registry/presence"
+)
+
+// Options say how a backend is opened.
+type Options struct {
+	// App restricts it to one application; empty: all of the context.
+	App string
+	// Feed keeps a timeline of changes.
+	Feed bool
+	// Logger receives what goes wrong.
+	Logger *slog.Logger
+	// Operator is recorded as the author of writes.
+	Operator string
+	// ReadOnly refuses writes, whatever the context says.
+	ReadOnly bool
+	// StateDir keeps the audit log and the scanner's checkpoint.
+	StateDir string
+}
+
+// Backend is a running context. Its methods may be called from any goroutine.
+type Backend struct {
+	ctx   *config.Context
+	opts  Options
+	log   *slog.Logger
+	store *nacos.Store
+	vhost []*vhost
+	fleet *fleet.Fleet
+
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+}
+
+// vhost is one virtual host of the context's broker.
+type vhost struct {
+	name     string
+	conn     *consumers.Conn
+	presence *presence.Presence
+}
+
+// Open connects to the parts that the context names and begins to follow them. It does
+// not wait for any: what cannot be reached is shown, and followed when it comes back.
+// The context must not have embedded parts; see [StartEmbedded].
+func Open(ctx context.Context, c *config.Context, opts Options) (_ *Backend, err error) {
+	if HasEmbedded(c) {
+		return nil, ErrEmbedded
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	b := &Backend{ctx: c, opts: opts, log: opts.Logger}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.Close(context.WithoutCancel(ctx)))
+		}
+	}()
+	fc := fleet.Config{
+		Context: c.Name, Label: c.Label, Logger: opts.Logger, DataIDs: []string{dataID(c.Nacos)},
+		ReadOnly: opts.ReadOnly || c.Writes.ReadOnly, Health: b.health,
+	}
+	if c.Nacos != nil {
+		if b.store, err = openStore(c.Nacos, "belay", opts.Logger); err != nil {
+			return nil, err
+		}
+		fc.Store = b.store
+	}
+	if c.RabbitMQ != nil {
+		if err = b.openVHosts(ctx, c, opts.Logger); err != nil {
+			return nil, err
+		}
+		for _, v := range b.vhost {
+			fc.Brokers = append(fc.Brokers, fleet.Broker{VHost: v.name, Presence: v.presence})
+		}
+	}
+	fc.Apps = b.apps()
+	b.fleet = fleet.New(fc)
+	b.run(ctx)
+	return b, nil
+}
+
+// apps are the applications of the context that the options do not leave out.
+func (b *Backend) apps() []fleet.AppConfig {
+	var out []fleet.AppConfig
+	if b.ctx.Nacos == nil {
+		return nil
+	}
+	id := dataID(b.ctx.Nacos)
+	for _, a := range b.ctx.Nacos.Applications {
+		if b.opts.App == "" || b.opts.App == a.Name {
+			out = append(out, fleet.AppConfig{Name: a.Name, DataID: id, VHost: a.VHost})
+		}
+	}
+	if len(out) == 0 && b.opts.App != "" {
+		out = append(out, fleet.AppConfig{Name: b.opts.App, DataID: id})
+	}
+	return out
+}
+
+func (b *Backend) openVHosts(ctx context.Context, c *config.Context, log *slog.Logger) error {
+	for _, name := range append([]string{vhostOf(c.RabbitMQ.URL)}, vhosts(c)[1:]...) {
+		conn, err := openConn(ctx, c.RabbitMQ, connName{vhost: name}, log)
+		if err != nil {
+			return err
+		}
+		p := presence.New(presence.Config{Conn: conn, Logger: log})
+		b.vhost = append(b.vhost, &vhost{name: name, conn: conn, presence: p})
+	}
+	return nil
+}
+
+// run starts the goroutines, which end with Close.
+func (b *Backend) run(ctx context.Context) {
+	ctx, b.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	b.goGuarded("fleet", func() error { return b.fleet.Run(ctx) })
+	for _, v := range b.vhost {
+		b.goGuarded("presence", func() error { return v.presence.Collect(ctx) })
+	}
+}
+
+func (b *Backend) goGuarded(what string, f func() error) {
+	b.wg.Go(func() {
+		if err := guarded(what, f); err != nil {
+			b.log.Error("a part of the backend ended", "part", what, "error", err)
+		}
+	})
+}
+
+// Close ends everything that Open began.
+func (b *Backend) Close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
+	defer cancel()
+	if b.cancel != nil {
+		b.cancel()
+	}
+	b.wg.Wait()
+	var errs []error
+	if b.store != nil {
+		errs = append(errs, b.store.Close(ctx))
+	}
+	for _, v := range b.vhost {
+		errs = append(errs, v.conn.Close(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// Snapshot returns the newest state of everything. It never blocks.
+func (b *Backend) Snapshot() *fleet.Snapshot { return b.fleet.Snapshot() }
+
+const (
+	// settleQuiet is how long no new report may come before the answers count as
+	// complete.
+	settleQuiet = 150 * time.Millisecond
+	// settleMost is how long the instances are waited for at most.
+	settleMost = 500 * time.Millisecond
+	settleStep = 10 * time.Millisecond
+)
+
+// Settle waits for a first whole picture: every toggle file read, then the reports of
+// the instances, which have half a second to answer. It returns an error when a server
+// could not be reached before ctx ended.
+func (b *Backend) Settle(ctx context.Context) error {
+	if err := b.await(ctx, func(s *fleet.Snapshot) bool {
+		for _, a := range s.Apps {
+			if a.File.Seq == 0 {
+				return false
+			}
+		}
+		return len(s.Apps) > 0 || b.store == nil
+	}); err != nil {
+		return &UnreachableError{Server: "nacos", Err: errors.New(b.store.Health().LastErr)}
+	}
+	if len(b.vhost) == 0 {
+		return nil
+	}
+	if err := b.await(ctx, func(*fleet.Snapshot) bool {
+		for _, v := range b.vhost {
+			if !v.presence.Health().Collecting {
+				return false
+			}
+		}
+		return true
+	}); err != nil {
+		return &UnreachableError{Server: "rabbitmq", Err: errors.New(b.vhost[0].presence.Health().Err)}
+	}
+	began, last, count := time.Now(), time.Now(), 0
+	return b.await(ctx, func(*fleet.Snapshot) bool {
+		n := 0
+		for _, v := range b.vhost {
+			n += len(v.presence.Instances())
+		}
+		if n != count {
+			count, last = n, time.Now()
+		}
+		return count > 0 && time.Since(last) > settleQuiet || time.Since(began) > settleMost
+	})
+}
+
+// await looks again and again until ok holds of the newest snapshot.
+func (b *Backend) await(ctx context.Context, ok func(*fleet.Snapshot) bool) error {
+	t := time.NewTicker(settleStep)
+	defer t.Stop()
+	for !ok(b.fleet.Snapshot()) {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-t.C:
+			b.fleet.Wake()
+		}
+	}
+	return nil
+}
+
+// UnreachableError says that a server could not be reached in time.
+type UnreachableError struct {
+	Server string
+	Err    error
+}
+
+func (e *UnreachableError) Error() string {
+	if e.Err == nil || e.Err.Error() == "" {
+		return e.Server + " could not be reached in time; 'belay doctor' checks every connection"
+	}
+	return e.Server + " could not be reached: " + e.Err.Error()
+}
+
+func (e *UnreachableError) Unwrap() error { return e.Err }

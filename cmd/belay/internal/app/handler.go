@@ -1,0 +1,91 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"time"
+
+	"github.com/belay-mq/belay/consumers"
+	"github.com/belay-mq/belay/registry/presence"
+)
+
+const (
+	handlerTimeout = 30 * time.Second
+	// shownOutput is how much of what a failed command printed is kept.
+	shownOutput = 500
+)
+
+// handler makes the handler that a listener declares.
+func (s ListenerSpec) handler(log *slog.Logger) consumers.Handler {
+	log = log.With("listener", s.ID)
+	switch h := s.Handler; {
+	case h.Log:
+		return func(_ context.Context, d *consumers.Delivery) error {
+			log.Info("message", "queue", d.Queue, "message_id", presence.Clean(d.MessageId, 100), "bytes", len(d.Body),
+				"redelivered", d.Redelivered, "body", presence.Clean(string(d.Body[:min(len(d.Body), 4*shownOutput)]), shownOutput))
+			return nil
+		}
+	case h.Exec != nil:
+		return h.Exec.run
+	case h.HTTP != nil:
+		client := &http.Client{Timeout: orDuration(h.HTTP.Timeout)}
+		return func(ctx context.Context, d *consumers.Delivery) error { return h.HTTP.post(ctx, client, d) }
+	}
+	return func(context.Context, *consumers.Delivery) error { return nil }
+}
+
+func orDuration(d Duration) time.Duration {
+	if d == 0 {
+		return handlerTimeout
+	}
+	return time.Duration(d)
+}
+
+// run gives a message to the command. What is known of the message is in its
+// environment as BELAY_QUEUE, BELAY_MESSAGE_ID, BELAY_ROUTING_KEY, BELAY_REDELIVERED.
+func (e *ExecSpec) run(ctx context.Context, d *consumers.Delivery) error {
+	ctx, cancel := context.WithTimeout(ctx, orDuration(e.Timeout))
+	defer cancel()
+	cmd := exec.CommandContext(ctx, e.Command[0], e.Command[1:]...)
+	cmd.WaitDelay = time.Second
+	cmd.Stdin = bytes.NewReader(d.Body)
+	cmd.Env = append(os.Environ(), "BELAY_QUEUE="+d.Queue, "BELAY_MESSAGE_ID="+d.MessageId,
+		"BELAY_ROUTING_KEY="+d.RoutingKey, "BELAY_REDELIVERED="+strconv.FormatBool(d.Redelivered))
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w: %s", errStatus, e.Command[0], err, presence.Clean(string(out), shownOutput))
+	}
+	return nil
+}
+
+func (h *HTTPSpec) post(ctx context.Context, client *http.Client, d *consumers.Delivery) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.URL, bytes.NewReader(d.Body))
+	if err != nil {
+		return fmt.Errorf("%w: %w", errStatus, err)
+	}
+	contentType := d.ContentType
+	if contentType == "" {
+		contentType = "application/octet-stream"
+	}
+	req.Header.Set("Content-Type", presence.Clean(contentType, 200))
+	req.Header.Set("X-Belay-Queue", presence.Clean(d.Queue, 255))
+	req.Header.Set("X-Belay-Message-Id", presence.Clean(d.MessageId, 255))
+	req.Header.Set("X-Belay-Redelivered", strconv.FormatBool(d.Redelivered))
+	resp, err := client.Do(req)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errStatus, err)
+	}
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, shownOutput))
+	if resp.StatusCode/100 != 2 {
+		return fmt.Errorf("%w: %s answered %s: %s", errStatus, h.URL, resp.Status, presence.Clean(string(body), shownOutput))
+	}
+	return nil
+}

@@ -1,0 +1,278 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/belay-mq/belay/cmd/belay/internal/app"
+	"github.com/belay-mq/belay/cmd/belay/internal/config"
+)
+
+// Exit statuses; see 'belay help'.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitConflict    = 3
+	exitUnconfirmed = 4
+	exitUnreachable = 5
+	exitInterrupted = 130
+)
+
+// exitError carries an exit status. An empty text prints nothing.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+func usageError(format string, args ...any) error {
+	return &exitError{exitUsage, fmt.Errorf(format, args...)}
+}
+
+// streams are the process's, or a test's.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// globals are the flags that every command has, and what follows from them.
+type globals struct {
+	streams
+	config   string
+	context  string
+	app      string
+	readOnly bool
+	logFile  string
+	logLevel string
+	timeout  time.Duration
+	noColor  bool
+	ascii    bool
+
+	log     *slog.Logger
+	keys    map[string]string // of the dashboard, rebound
+	closers []func() error
+}
+
+// run executes the command line and returns the exit status.
+func run(ctx context.Context, args []string, s streams) int {
+	g := &globals{streams: s, log: slog.New(slog.DiscardHandler)}
+	root := newRoot(g)
+	root.SetArgs(args)
+	root.SetIn(s.in)
+	root.SetOut(s.out)
+	root.SetErr(s.err)
+	err := root.ExecuteContext(ctx)
+	for _, c := range g.closers {
+		_ = c()
+	}
+	return g.exit(ctx, err)
+}
+
+// exit says what went wrong, and with which status the process ends.
+func (g *globals) exit(ctx context.Context, err error) int {
+	if err == nil {
+		return exitOK
+	}
+	code := statusOf(err)
+	if ctx.Err() != nil && code != exitUnconfirmed {
+		code = exitInterrupted
+	}
+	if text := err.Error(); text != "" {
+		fmt.Fprintln(g.err, "belay: "+text)
+	}
+	return code
+}
+
+func statusOf(err error) int {
+	var e *exitError
+	var c *config.Error
+	var u *app.UnreachableError
+	switch {
+	case errors.As(err, &e):
+		return e.code
+	case errors.As(err, &u):
+		return exitUnreachable
+	case errors.As(err, &c), errors.Is(err, config.ErrNoConfig), errors.Is(err, app.ErrEmbedded), errors.Is(err, app.ErrAbsent):
+		return exitUsage
+	}
+	return exitFailed
+}
+
+const rootHelp = `Belay shows the RabbitMQ consumers of your services, pauses, resumes and scales
+them through their toggle file in Nacos, and shows what changed: toggles,
+consumers, and Apollo release messages with their merge and delay status.
+
+Without a command it opens the dashboard on the current context. Try it without
+any server:
+
+  belay demo
+
+Exit status: 0 done and confirmed, 1 failed, 2 usage or configuration, 3 conflict,
+4 written but not confirmed in time, 5 a server could not be reached, 130 interrupted.`
+
+func newRoot(g *globals) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "belay",
+		Short:         "See, pause, resume and scale RabbitMQ consumers through Nacos",
+		Long:          rootHelp,
+		Args:          cobra.NoArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return g.openDashboard(cmd.Context()) },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			return g.prepare(cmd)
+		},
+	}
+	f := root.PersistentFlags()
+	f.StringVar(&g.config, "config", "", "configuration `file` (default $BELAY_CONFIG, else the user's configuration directory)")
+	f.StringVar(&g.context, "context", "", "`name` of the context to use instead of the current one")
+	f.StringVar(&g.app, "app", "", "only this `application`")
+	f.BoolVar(&g.readOnly, "read-only", false, "refuse every write")
+	f.StringVar(&g.logFile, "log-file", "", "write a log to this `file`")
+	f.StringVar(&g.logLevel, "log-level", "info", "debug, info, warn or error")
+	f.DurationVar(&g.timeout, "timeout", 10*time.Second, "how long to wait for a server")
+	f.BoolVar(&g.noColor, "no-color", false, "no colours")
+	f.BoolVar(&g.ascii, "ascii", false, "only ASCII signs")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usageError("%w; see 'belay help %s'", err, strings.TrimPrefix(cmd.CommandPath(), "belay "))
+	})
+	root.SetHelpCommandGroupID("other")
+	root.SetCompletionCommandGroupID("other")
+	root.AddGroup(
+		&cobra.Group{ID: "see", Title: "See:"}, &cobra.Group{ID: "change", Title: "Change:"},
+		&cobra.Group{ID: "file", Title: "Toggle files:"}, &cobra.Group{ID: "host", Title: "Host listeners:"},
+		&cobra.Group{ID: "other", Title: "Configuration and help:"},
+	)
+	add := func(group string, cmds ...*cobra.Command) {
+		for _, c := range cmds {
+			c.GroupID = group
+			root.AddCommand(c)
+		}
+	}
+	add("see", newListCmd(g), newGetCmd(g))
+	add("host", newDemoCmd(g), newRunCmd(g))
+	add("other", newVersionCmd(g))
+	return root
+}
+
+// prepare takes flags that were not given from the environment and opens the log.
+func (g *globals) prepare(cmd *cobra.Command) error {
+	for flag, env := range map[string]string{
+		"context": "BELAY_CONTEXT", "app": "BELAY_APP", "read-only": "BELAY_READ_ONLY", "log-file": "BELAY_LOG_FILE",
+		"log-level": "BELAY_LOG_LEVEL", "timeout": "BELAY_TIMEOUT", "no-color": "BELAY_NO_COLOR", "ascii": "BELAY_ASCII",
+	} {
+		v, ok := os.LookupEnv(env)
+		if !ok || v == "" || cmd.Flags().Changed(flag) {
+			continue
+		}
+		if err := cmd.Flags().Set(flag, v); err != nil {
+			return usageError("%s=%s: %w", env, v, err)
+		}
+	}
+	if os.Getenv("NO_COLOR") != "" {
+		g.noColor = true
+	}
+	if g.logFile == "" {
+		return nil
+	}
+	return g.openLog(g.logFile)
+}
+
+func (g *globals) openLog(path string) error {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(g.logLevel)); err != nil {
+		return usageError("--log-level %s: use debug, info, warn or error", g.logLevel)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("open the log: %w", err)
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("open the log: %w", err)
+	}
+	g.closers = append(g.closers, f.Close)
+	g.log = slog.New(slog.NewTextHandler(f, &slog.HandlerOptions{Level: level}))
+	return nil
+}
+
+// loadContext reads the configuration and picks the context.
+func (g *globals) loadContext() (*config.File, *config.Context, error) {
+	f, err := config.Load(config.Path(g.config))
+	if err != nil {
+		if errors.Is(err, config.ErrNoConfig) {
+			return nil, nil, usageError("%w\n\nTry 'belay demo', which needs no server, or 'belay init', which writes a configuration to fill in", err)
+		}
+		return nil, nil, err
+	}
+	for _, w := range f.Warnings {
+		fmt.Fprintln(g.err, "belay: warning: "+w)
+	}
+	c, err := f.Context(g.context)
+	if err != nil {
+		return nil, nil, &exitError{exitUsage, err}
+	}
+	return f, c, nil
+}
+
+// open connects to the context.
+func (g *globals) open(ctx context.Context) (*app.Backend, error) {
+	_, c, err := g.loadContext()
+	if err != nil {
+		return nil, err
+	}
+	return app.Open(ctx, c, g.options())
+}
+
+func (g *globals) options() app.Options {
+	return app.Options{App: g.app, Logger: g.log, Operator: operator(), ReadOnly: g.readOnly, StateDir: config.StateDir()}
+}
+
+// operator is the name under which writes are recorded.
+func operator() string {
+	if n := os.Getenv("BELAY_OPERATOR"); n != "" {
+		return n
+	}
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		return u.Username
+	}
+	return "belay"
+}
+
+// settled opens the context and waits for a first whole picture.
+func (g *globals) settled(ctx context.Context) (*app.Backend, func(), error) {
+	b, err := g.open(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	end := func() {
+		if err := b.Close(context.WithoutCancel(ctx)); err != nil {
+			g.log.Debug("close", "error", err)
+		}
+	}
+	wait, cancel := context.WithTimeout(ctx, g.timeout)
+	defer cancel()
+	if err := b.Settle(wait); err != nil {
+		end()
+		return nil, nil, err
+	}
+	return b, end, nil
+}
