@@ -2,6 +2,7 @@ package tui
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -65,38 +66,63 @@ func consumerColumns(v *view) []table.Column[*fleet.Row] {
 		return v.st.Plain
 	}
 	cols := []table.Column[row]{
-		colApp:      {Title: "APP", Min: 3, Max: 16, Fit: true, Priority: 80, Text: func(r row) string { return cell.Clean(r.ID.App) }},
+		colApp:      {Title: "APP", Min: 3, Max: 16, Fit: true, Priority: 80, Text: v.shortApp},
 		colListener: {Title: "LISTENER", Min: 8, Max: 28, Fit: true, Keep: true, Text: func(r row) string { return cell.Clean(r.ID.Listener) }},
-		colState: {Title: "STATE", Min: 14, Max: 24, Fit: true, Keep: true, Text: func(r row) string { return stateText(v, r) },
+		colState: {Title: "STATE", Min: 10, Max: 24, Grow: true, Keep: true, Text: func(r row) string { return stateText(v, r) },
 			Style: func(r row) style.Style { return stateStyle(v, r) }},
-		colCons:  {Title: "CONS", Max: 8, Priority: 85, Text: consText, Style: dimStale},
-		colReady: {Title: "READY", Max: 9, Right: true, Priority: 95, Text: num(ready, cell.Count), Style: old(ready, nil)},
-		colUnack: {Title: "UNACK", Max: 7, Right: true, Priority: 40, Text: num(unack, cell.Count), Style: old(unack, nil)},
-		colIn:    {Title: "IN/s", Max: 6, Right: true, Priority: 50, Text: num(in, cell.Rate), Style: old(in, nil)},
-		colOut:   {Title: "OUT/s", Max: 6, Right: true, Priority: 60, Text: num(out, cell.Rate), Style: old(out, nil)},
-		colErr: {Title: "ERR/s", Max: 6, Right: true, Priority: 65, Text: num(errs, cell.Rate), Style: old(errs, func(r row) style.Style {
+		colCons:  {Title: "CONS", Min: 5, Max: 9, Grow: true, Priority: 75, Text: consText, Style: dimStale},
+		colReady: {Title: "READY", Min: 6, Max: 11, Grow: true, Right: true, Priority: 95, Text: num(ready, cell.Count), Style: old(ready, nil)},
+		colUnack: {Title: "UNACK", Min: 5, Max: 9, Grow: true, Right: true, Priority: 45, Text: num(unack, cell.Count), Style: old(unack, nil)},
+		colIn:    {Title: "IN/s", Min: 4, Max: 8, Grow: true, Right: true, Priority: 50, Text: num(in, cell.Rate), Style: old(in, nil)},
+		colOut:   {Title: "OUT/s", Min: 5, Max: 8, Grow: true, Right: true, Priority: 60, Text: num(out, cell.Rate), Style: old(out, nil)},
+		colErr: {Title: "ERR/s", Min: 5, Max: 8, Grow: true, Right: true, Priority: 65, Text: num(errs, cell.Rate), Style: old(errs, func(r row) style.Style {
 			if r.ErrRate.Value > 0 {
 				return v.st.Bad
 			}
 			return v.st.Plain
 		})},
-		colInst: {Title: "INST", Max: 5, Right: true, Priority: 70, Text: func(r row) string {
-			return fmt.Sprintf("%d/%d", r.Inst.Applied, r.Inst.Total)
+		colInst: {Title: "INST", Min: 4, Max: 7, Grow: true, Right: true, Priority: 70, Text: func(r row) string {
+			return strconv.Itoa(r.Inst.Applied) + "/" + strconv.Itoa(r.Inst.Total)
 		}, Style: func(r row) style.Style {
 			if r.Inst.Applied < r.Inst.Total {
 				return v.st.Warn
 			}
 			return dimStale(r)
 		}},
-		colSince: {Title: "SINCE", Max: 6, Right: true, Priority: 45, Text: func(r row) string {
+		colSince: {Title: "SINCE", Min: 5, Max: 6, Grow: true, Right: true, Priority: 40, Text: func(r row) string {
 			if r.Since.IsZero() {
 				return "-"
 			}
 			return cell.Age(v.age(r.Since))
 		}, Style: dimStale},
-		colNote: {Title: "NOTE", Min: 12, Flex: true, Priority: 90, Text: func(r row) string { return noteText(r) }, Style: func(r row) style.Style { return noteStyle(v, r) }},
+		colNote: {Title: "NOTE", Min: 14, Want: 22, Flex: true, Priority: 72, Text: noteText, Style: func(r row) style.Style { return noteStyle(v, r) }},
 	}
 	return cols
+}
+
+// shortApp is an application's name for the narrow column: without the ending
+// that all applications share ("-service").
+func (v *view) shortApp(r *fleet.Row) string {
+	return cell.Clean(strings.TrimSuffix(r.ID.App, v.ending))
+}
+
+// sharedEnding is the ending after a "-" that several names share, "" where they
+// share none.
+func sharedEnding(apps []*fleet.App) string {
+	if len(apps) < 2 {
+		return ""
+	}
+	i := strings.LastIndexByte(apps[0].Name, '-')
+	if i <= 0 {
+		return ""
+	}
+	end := apps[0].Name[i:]
+	for _, a := range apps {
+		if !strings.HasSuffix(a.Name, end) || len(a.Name) == len(end) {
+			return ""
+		}
+	}
+	return end
 }
 
 // oneApp reports whether all rows belong to one application.

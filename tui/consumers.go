@@ -92,16 +92,16 @@ func (c *consumers) setSize(w, h int) {
 }
 
 // stripHeight is the room of the newest feed lines below the list, with its rule.
+// It takes what the list does not need, up to half of the body.
 func (c *consumers) stripHeight() int {
-	switch {
-	case c.h >= 44:
-		return 7
-	case c.h >= 30:
-		return 4
-	case c.h >= 14:
-		return 2
+	if c.h < 12 {
+		return 0
 	}
-	return 0
+	least := 2
+	if c.h >= 30 {
+		least = 4
+	}
+	return max(least, min(c.h/2, c.h-2-len(c.v.snap.Rows), 1+len(c.v.feed.lines)))
 }
 
 // sortEvery is how often rows may change places by themselves.
@@ -195,7 +195,7 @@ func (c *consumers) render() []string {
 		for len(lines) < c.h-n {
 			lines = append(lines, "")
 		}
-		lines = append(lines, c.v.st.Dim.Paint(strings.Repeat("─", c.w)))
+		lines = append(lines, c.v.st.Dim.Paint("── feed "+strings.Repeat("─", max(0, c.w-8))))
 		lines = append(lines, feedStrip(c.v, c.w, n-1)...)
 	}
 	return lines
@@ -229,6 +229,9 @@ func (c *consumers) status() (left, right string) {
 	if c.t.Ranging() {
 		l = append(l, c.v.st.Bold.Paint("range: move, then "+c.v.keys.Key(keys.Range)))
 	}
+	if len(l) == 0 {
+		l = append(l, c.cut())
+	}
 	n := cell.Count(float64(len(c.v.snap.Rows)))
 	if c.t.Len() != len(c.v.snap.Rows) {
 		n = cell.Count(float64(c.t.Len())) + " of " + n
@@ -238,6 +241,23 @@ func (c *consumers) status() (left, right string) {
 		right = strings.Replace(right, "listeners", "listener", 1)
 	}
 	return strings.Join(l, "  "), c.v.st.Dim.Paint(right)
+}
+
+// cut is what the table had to cut of the row under the cursor: the application
+// where its column is left out, and the whole note.
+func (c *consumers) cut() string {
+	r, ok := c.t.Row()
+	if !ok {
+		return ""
+	}
+	s, note := "", noteText(r)
+	if !c.t.Shows(colApp) && !oneApp(c.v.snap.Rows) {
+		s = cell.Clean(r.ID.App) + "  "
+	}
+	if cell.Width(note) > c.t.Width(colNote) {
+		s += note
+	}
+	return c.v.st.Info.Paint(strings.TrimSpace(s))
 }
 
 func (c *consumers) do(a keys.Action) (bool, string) {

@@ -7,6 +7,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	container "github.com/belay-mq/belay/consumers"
 	"github.com/belay-mq/belay/consumers/observe"
 	"github.com/belay-mq/belay/registry/control"
 	"github.com/belay-mq/belay/registry/fleet"
@@ -160,7 +161,7 @@ func (d *detail) head() []string {
 	state := stateText(d.v, r)
 	line := stateStyle(d.v, r).Paint(state)
 	if !r.Since.IsZero() {
-		line += st.Dim.Paint("  since " + r.Since.In(d.v.loc).Format("15:04:05") + " (" + d.v.ago(r.Since) + ")")
+		line += st.Dim.Paint("  since " + d.v.moment(r.Since) + " (" + d.v.ago(r.Since) + ")")
 	}
 	by := or(r.Desired.UpdatedBy, r.By)
 	if by != "" {
@@ -171,7 +172,7 @@ func (d *detail) head() []string {
 	}
 	out = append(out, cell.Cut(" "+st.Dim.Paint("now       ")+line, d.w))
 	add("wanted", d.wanted())
-	if n := noteText(r); n != "" {
+	if n := noteText(r); n != "" && n != cell.Clean(by+": "+or(r.Desired.Reason, r.Reason)) {
 		add("note", n)
 	}
 	if s := risingSince(d.v, r); s != "" {
@@ -257,9 +258,9 @@ func (d *detail) instances() []string {
 		case h.Lost:
 			state, how = "✗ lost", st.Bad
 		case h.Applied:
-			state, how = "● "+state, st.OK
+			state, how = containerGlyph(p.State)+" "+state, st.OK
 		default:
-			state, how = "◐ "+state, st.Warn
+			state, how = containerGlyph(p.State)+" "+state, st.Warn
 		}
 		cons := fmt.Sprintf("%d/%d-%d", p.Consumers, p.Min, p.Max)
 		file := fmt.Sprintf("%.6s", cell.Clean(h.FileMD5))
@@ -283,6 +284,23 @@ func (d *detail) instances() []string {
 		}
 	}
 	return out
+}
+
+// containerGlyph is the sign of a container's state.
+func containerGlyph(state string) string {
+	switch container.State(state) {
+	case container.Running:
+		return "●"
+	case container.Stopped:
+		return "■"
+	case container.Starting, container.Draining:
+		return "◐"
+	case container.Recovering:
+		return "↻"
+	case container.MissingQueue, container.Refused, container.Failed:
+		return "✗"
+	}
+	return "?"
 }
 
 func failedCell(st *style.Set, n uint64) string {

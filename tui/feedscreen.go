@@ -3,6 +3,7 @@ package tui
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/belay-mq/belay/registry/feed"
 	"github.com/belay-mq/belay/tui/cell"
@@ -63,11 +64,11 @@ func feedColumns(v *view) []table.Column[*feed.Line] {
 		return v.st.Plain
 	}
 	return []table.Column[line]{
-		{Title: "TIME", Max: 12, Keep: true, Text: func(l line) string { return l.At.In(v.loc).Format("15:04:05.000") }, Style: func(line) style.Style { return v.st.Dim }},
+		{Title: "TIME", Min: 8, Max: 12, Grow: true, Keep: true, Text: func(l line) string { return v.clock(l.At) }, Style: func(line) style.Style { return v.st.Dim }},
 		{Title: "SOURCE", Max: 8, Priority: 60, Text: func(l line) string { return string(l.Source) }, Style: dim},
-		{Title: "KEY", Min: 14, Max: 34, Flex: true, Keep: true, Text: func(l line) string { return l.Key }, Style: dim},
-		{Title: "VERSION", Max: 11, Priority: 40, Text: versionText, Style: dim},
-		{Title: "STATUS", Min: 20, Flex: true, Keep: true, Text: statusText, Style: func(l line) style.Style { return statusStyle(v.st, l) }},
+		{Title: "KEY", Min: 14, Want: 30, Max: 44, Flex: true, Priority: 35, Keep: true, Text: func(l line) string { return l.Key }, Style: dim},
+		{Title: "VERSION", Min: 9, Max: 17, Grow: true, Priority: 40, Text: versionText, Style: dim},
+		{Title: "STATUS", Min: 22, Want: 34, Flex: true, Priority: 38, Keep: true, Text: statusText, Style: func(l line) style.Style { return statusStyle(v.st, l) }},
 		{Title: "LISTENERS", Max: 14, Priority: 30, Text: tookText, Style: func(l line) style.Style {
 			if l.Failed > 0 {
 				return v.st.Bad
@@ -75,6 +76,14 @@ func feedColumns(v *view) []table.Column[*feed.Line] {
 			return v.st.Dim
 		}},
 	}
+}
+
+// clock is a time of the feed: to the millisecond where there is room.
+func (v *view) clock(t time.Time) string {
+	if v.wide < 100 {
+		return t.In(v.loc).Format("15:04:05")
+	}
+	return t.In(v.loc).Format("15:04:05.000")
 }
 
 func versionText(l *feed.Line) string {
@@ -161,17 +170,21 @@ func tookText(l *feed.Line) string {
 func feedStrip(v *view, w, n int) []string {
 	lines := make([]string, 0, n)
 	all := v.feed.lines
+	keyed := min(44, max(14, w/3))
 	for _, l := range all[max(0, len(all)-n):] {
 		key := l.Key
 		if l.Source == feed.Release && l.Version != "" {
-			key += "  " + versionText(l)
+			key = cell.Cut(key, max(8, keyed-14)) + "  " + versionText(l)
 		}
-		head := fmt.Sprintf(" %s %s  ", l.At.In(v.loc).Format("15:04:05"), cell.Left(string(l.Source), 8))
-		text := cell.Cut(head+cell.Left(key, min(40, max(10, w/3)))+"  "+statusText(l), w)
-		lines = append(lines, v.st.Dim.Paint(text))
+		head := " " + l.At.In(v.loc).Format("15:04:05") + "  " + cell.Left(string(l.Source), 8) + "  " + cell.Left(key, keyed) + "  "
+		text := statusText(l)
+		if t := tookText(l); t != "" {
+			text += "  " + t
+		}
+		lines = append(lines, v.st.Dim.Paint(cell.Cut(head, w))+statusStyle(v.st, l).Paint(cell.Cut(text, w-cell.Width(head))))
 	}
 	for len(lines) < n {
-		lines = append(lines, "")
+		lines = append([]string{""}, lines...)
 	}
 	return lines
 }

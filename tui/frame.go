@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"github.com/belay-mq/belay/registry/fleet"
 	"github.com/belay-mq/belay/tui/cell"
 	"github.com/belay-mq/belay/tui/keys"
@@ -76,6 +78,10 @@ func (m *Model) draw() string {
 
 // overlay lays the top dialog over the screen, in the middle.
 func (m *Model) overlay(lines []string, d dialog) {
+	for i := range lines {
+		lines[i] = m.v.st.Dim.Paint(ansi.Strip(lines[i]))
+	}
+	lines[len(lines)-1] = m.dialogFooter(d)
 	box := d.render(m, m.w, m.h-1)
 	if len(box) > m.h-1 {
 		box = box[:m.h-1]
@@ -92,6 +98,14 @@ func (m *Model) overlay(lines []string, d dialog) {
 		y = max(0, (m.h-1-len(box))/2)
 	}
 	cell.Over(lines, box, max(0, (m.w-w)/2), y, m.w)
+}
+
+// dialogFooter is the line of hints while a dialog is open.
+func (m *Model) dialogFooter(d dialog) string {
+	if m.notice != "" {
+		return m.footer()
+	}
+	return m.v.st.Dim.Paint(cell.Cut(" "+d.hint(), m.w))
 }
 
 // small says that the window is too small, in what room there is.
@@ -192,7 +206,7 @@ func (m *Model) banner() string {
 		}
 		t := h.Name + " " + word
 		if !h.Since.IsZero() {
-			t += " since " + h.Since.In(m.v.loc).Format("15:04:05")
+			t += " since " + m.v.moment(h.Since)
 		}
 		if h.Err != "" {
 			t += ": " + h.Err
@@ -209,7 +223,7 @@ func (m *Model) banner() string {
 	}
 	switch {
 	case s.Version > 0 && m.v.now.Sub(s.At) > snapshotLate:
-		text, how = "nothing was read since "+s.At.In(m.v.loc).Format("15:04:05")+", "+cell.Age(m.v.now.Sub(s.At))+" ago: all values are old", m.v.st.Bad
+		text, how = "nothing was read since "+m.v.moment(s.At)+", "+cell.Age(m.v.now.Sub(s.At))+" ago: all values are old", m.v.st.Bad
 	case text == "" && s.Blocked:
 		text = "RabbitMQ holds back publishers (memory or disk alarm): reports of instances may be late"
 	}
@@ -236,7 +250,11 @@ func (m *Model) statusLine() string {
 		w := max(10, m.w-cell.Width(right)-4)
 		return cell.Cut(" "+m.v.st.Key.Paint("/")+m.typing.Render(w, true, "text, !text or ~fuzzy", m.v.st)+" "+right, m.w)
 	}
-	return cell.Cut(cell.Spread(" "+name+left, right+" ", m.w), m.w)
+	room := m.w - cell.Width(right) - 3
+	if room < 12 { // the left side says more
+		return cell.Cut(" "+name+left, m.w)
+	}
+	return cell.Spread(cell.Cut(" "+name+left, room), right+" ", m.w)
 }
 
 // footer is the line of hints, or a notice.
@@ -282,14 +300,14 @@ func (m *Model) hintLine(actions []keys.Action, w int) string {
 // inner width.
 func box(st *style.Set, title string, inner []string, w int) []string {
 	in := w - 4
-	head := "╭─ " + cell.Cut(title, max(0, w-7)) + " "
+	title = cell.Cut(title, max(0, w-7))
 	out := make([]string, 0, len(inner)+2)
-	top := head + strings.Repeat("─", max(0, w-1-cell.Width(head))) + "╮"
-	out = append(out, st.Bold.Paint(top))
+	top := st.Frame.Paint("╭─ ") + st.Bold.Paint(title) + " " + st.Frame.Paint(strings.Repeat("─", max(0, w-5-cell.Width(title)))+"╮")
+	out = append(out, top)
 	for _, l := range inner {
-		out = append(out, st.Bold.Paint("│")+" "+cell.Left(l, in)+" "+st.Bold.Paint("│"))
+		out = append(out, st.Frame.Paint("│")+" "+cell.Left(l, in)+" "+st.Frame.Paint("│"))
 	}
-	return append(out, st.Bold.Paint("╰"+strings.Repeat("─", max(0, w-2))+"╯"))
+	return append(out, st.Frame.Paint("╰"+strings.Repeat("─", max(0, w-2))+"╯"))
 }
 
 // ago is the age of a moment in words, "-" where there is none.
@@ -298,4 +316,13 @@ func (v *view) ago(t time.Time) string {
 		return "-"
 	}
 	return cell.Age(v.age(t))
+}
+
+// moment is a time of day, with the date where it is not of today.
+func (v *view) moment(t time.Time) string {
+	t = t.In(v.loc)
+	if t.YearDay() == v.now.YearDay() && t.Year() == v.now.Year() {
+		return t.Format("15:04:05")
+	}
+	return t.Format("2 Jan 15:04:05")
 }

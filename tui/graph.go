@@ -32,10 +32,16 @@ func (d *detail) queue() []string {
 			out = append(out, cell.Cut(line+st.Bad.Paint("does not exist"), d.w))
 			continue
 		}
-		line += strings.Join([]string{
+		for _, n := range []string{
 			d.queueNumber("ready", q.Ready, cell.Count), d.queueNumber("unacked", q.Unacked, cell.Count),
 			d.queueNumber("in/s", q.InRate, cell.Rate), d.queueNumber("out/s", q.OutRate, cell.Rate),
-			d.queueNumber("consumers", q.Consumers, cell.Count)}, "  ")
+			d.queueNumber("consumers", q.Consumers, cell.Count)} {
+			if cell.Width(line)+cell.Width(n) > d.w {
+				out = append(out, line)
+				line = cell.Blank(5 + cell.Width(name))
+			}
+			line += n + "  "
+		}
 		out = append(out, cell.Cut(line, d.w))
 		if q.Disagree && q.ManagementConsumers.Known {
 			out = append(out, cell.Cut("   "+st.Warn.Paint(fmt.Sprintf("the broker counts %s consumers, the management API %s", cell.Count(q.Consumers.Value), cell.Count(q.ManagementConsumers.Value))), d.w))
@@ -198,7 +204,7 @@ func risingSince(v *view, r *fleet.Row) string {
 		if !ok {
 			continue
 		}
-		s := "rising since " + from.In(v.loc).Format("15:04:05")
+		s := "rising since " + v.moment(from)
 		if l := lastChange(v, r.ID, from); l != nil {
 			text := or(l.Text, string(l.Status))
 			if l.By != "" && !strings.Contains(text, l.By) {
@@ -214,37 +220,53 @@ func risingSince(v *view, r *fleet.Row) string {
 	return ""
 }
 
-// riseBegin finds where the newest rise of the samples began: the lowest sample
-// after which they only grew, apart from small dips.
+// riseBegin finds when the newest rise of the samples began. It goes back to the
+// lowest sample before which the queue was clearly higher, takes the last sample
+// near that low, and follows the line of the rise back to it.
 func riseBegin(h []observe.Sample) (time.Time, bool) {
 	n := len(h)
 	if n < 3 {
 		return time.Time{}, false
 	}
 	now := h[n-1].Ready
-	low, at := now, n-1
+	low := now
+	from := 0
 	for i := n - 2; i >= 0; i-- {
-		// Stop where it was clearly higher than the lowest point since.
 		if h[i].Ready > low+math.Max(riseAtLeast/2, 0.1*(now-low)) {
+			from = i + 1
 			break
 		}
-		if h[i].Ready < low {
-			low, at = h[i].Ready, i
-		}
+		low = math.Min(low, h[i].Ready)
 	}
 	if now-low < riseAtLeast || now < 1.2*low {
 		return time.Time{}, false
+	}
+	flat := low + 0.02*(now-low)
+	at := from
+	for i := from; i < n; i++ {
+		if h[i].Ready <= flat {
+			at = i
+		}
+	}
+	if at+2 < n {
+		a, b := h[at+1], h[at+2]
+		if slope := (b.Ready - a.Ready) / b.At.Sub(a.At).Seconds(); slope > 0 {
+			t := a.At.Add(-time.Duration((a.Ready - h[at].Ready) / slope * float64(time.Second)))
+			if t.After(h[at].At) && t.Before(a.At) {
+				return t, true
+			}
+		}
 	}
 	return h[at].At, true
 }
 
 // lastChange is the newest line of the feed about the listener, or a release, in
-// the two minutes before a moment.
+// the minutes before a moment.
 func lastChange(v *view, id fleet.ID, before time.Time) *feed.Line {
 	lines := v.feed.lines
 	for i := len(lines) - 1; i >= 0; i-- {
 		l := lines[i]
-		if l.At.After(before.Add(time.Second)) {
+		if l.At.After(before) {
 			continue
 		}
 		if before.Sub(l.At) > 2*time.Minute {

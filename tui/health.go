@@ -43,7 +43,7 @@ func (s *health) build() []string {
 		}
 		var facts []string
 		if !h.Since.IsZero() && h.State != fleet.HealthAbsent {
-			facts = append(facts, "since "+h.Since.In(s.v.loc).Format("15:04:05")+" ("+s.v.ago(h.Since)+")")
+			facts = append(facts, "since "+s.v.moment(h.Since)+" ("+s.v.ago(h.Since)+")")
 		}
 		if !h.LastOK.IsZero() {
 			facts = append(facts, "last answer "+s.v.ago(h.LastOK)+" ago")

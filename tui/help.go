@@ -45,12 +45,12 @@ var stateHelp = []struct {
 }{
 	{fleet.Running, "wanted on, or no opinion; all run"},
 	{fleet.Paused, "wanted off; all have stopped"},
-	{fleet.Pausing, "a change is on its way: k of n are there"},
+	{fleet.Pausing, "a change is on its way, k of n done"},
 	{fleet.Drift, "wanted and actual differ for over 10 s"},
 	{fleet.Recovering, "lost the broker or is refused"},
 	{fleet.MissingQueue, "an instance finds no queue"},
 	{fleet.Failed, "an instance has given up"},
-	{fleet.Stopped, "no opinion in the file; all have stopped"},
+	{fleet.Stopped, "no opinion; all have stopped"},
 	{fleet.Unmanaged, "runs without an entry in the file"},
 	{fleet.Unknown, "nobody reports it"},
 }
@@ -113,3 +113,5 @@ func (d *helpDialog) render(m *Model, w, h int) []string {
 	}
 	return box(st, "keys", lines, bw)
 }
+
+func (d *helpDialog) hint() string { return "j k pgup pgdn move   esc close" }

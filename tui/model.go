@@ -97,6 +97,9 @@ func NewModel(ctx context.Context, cfg Config) (*Model, error) {
 func (m *Model) look() {
 	m.v.now = time.Now().In(m.v.loc)
 	if s := m.be.Snapshot(); s != nil {
+		if s != m.v.snap {
+			m.v.ending = sharedEnding(s.Apps)
+		}
 		m.v.snap = s
 	}
 	m.v.label = m.cfg.Label

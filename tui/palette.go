@@ -208,3 +208,5 @@ func (m *Model) jump(text string) error {
 	}
 	return nil
 }
+
+func (d *paletteDialog) hint() string { return "tab complete   ↑ ↓ choose   enter run   esc close" }

@@ -13,15 +13,16 @@ import (
 // view is what all screens read: the newest snapshot and feed, the time of this
 // frame, the looks. Screens never change it.
 type view struct {
-	ascii bool
-	feed  *feedLog
-	keys  *keys.Map
-	label string
-	loc   *time.Location
-	now   time.Time
-	snap  *fleet.Snapshot
-	st    *style.Set
-	wide  int // width of the window
+	ascii  bool
+	ending string // that all applications' names share; left out in the narrow column
+	feed   *feedLog
+	keys   *keys.Map
+	label  string
+	loc    *time.Location
+	now    time.Time
+	snap   *fleet.Snapshot
+	st     *style.Set
+	wide   int // width of the window
 }
 
 // age is how old a reading is. While snapshots keep coming it is measured at the
@@ -81,6 +82,8 @@ type dialog interface {
 	key(m *Model, k tea.KeyMsg) (closed bool, cmd tea.Cmd)
 	// message takes an answer of a command that the dialog started.
 	message(m *Model, msg tea.Msg) (closed bool, cmd tea.Cmd)
+	// hint is the line of hints while it is open.
+	hint() string
 	// render draws the dialog's box for a window of this size.
 	render(m *Model, w, h int) []string
 }

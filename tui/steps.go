@@ -84,3 +84,5 @@ func (d *stepsDialog) render(m *Model, w, h int) []string {
 	lines = append(lines, st.Dim.Paint("newest at the bottom; esc closes"))
 	return box(st, "steps of "+d.key0, lines, bw)
 }
+
+func (d *stepsDialog) hint() string { return "j k pgup pgdn move   esc close" }

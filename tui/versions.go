@@ -330,3 +330,7 @@ func (d *versionDialog) render(m *Model, w, h int) []string {
 	lines = append(lines, "", cell.Spread(cell.Cut(left, in-cell.Width(buttons)-1), buttons, in))
 	return box(st, "version "+cell.Clean(d.x.ID)+" of "+cell.Clean(d.app), lines, bw)
 }
+
+func (d *versionDialog) hint() string {
+	return "d raw diff   j k move   ← → choose   enter   esc close"
+}

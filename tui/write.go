@@ -540,3 +540,10 @@ func (m *Model) undoPlanned(msg undoMsg) tea.Cmd {
 	}
 	return nil
 }
+
+func (d *writeDialog) hint() string {
+	if d.applying {
+		return "esc closes this; the write goes on"
+	}
+	return "tab enter go on   shift-tab back   pgup pgdn read   esc cancel"
+}

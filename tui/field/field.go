@@ -95,10 +95,12 @@ func (f *Field) Render(w int, focus bool, hint string, st *style.Set) string {
 		return ""
 	}
 	if len(f.text) == 0 {
+		hint = cell.Cut(hint, w-1)
+		rest := st.Field.Paint(cell.Blank(w - 1 - cell.Width(hint)))
 		if !focus {
-			return st.Dim.Paint(cell.Left(hint, w))
+			return st.Dim.Paint(hint) + st.Field.Paint(" ") + rest
 		}
-		return st.Selected.Paint(" ") + st.Dim.Paint(cell.Left(hint, w-1))
+		return st.Selected.Paint(" ") + st.Dim.Paint(hint) + rest
 	}
 	// Show the part around the cursor that fits.
 	from := 0
@@ -107,12 +109,12 @@ func (f *Field) Render(w int, focus bool, hint string, st *style.Set) string {
 	}
 	before := cell.Clean(string(f.text[from:f.at]))
 	if !focus {
-		return cell.Left(before+cell.Clean(string(f.text[f.at:])), w)
+		return st.Field.Paint(cell.Left(before+cell.Clean(string(f.text[f.at:])), w))
 	}
 	under, after := " ", ""
 	if f.at < len(f.text) {
 		under, after = cell.Clean(string(f.text[f.at:f.at+1])), cell.Clean(string(f.text[f.at+1:]))
 	}
 	room := w - cell.Width(before) - cell.Width(under)
-	return before + st.Selected.Paint(under) + cell.Left(after, room)
+	return st.Field.Paint(before) + st.Selected.Paint(under) + st.Field.Paint(cell.Left(after, room))
 }

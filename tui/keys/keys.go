@@ -82,7 +82,7 @@ var bindings = []Binding{
 	{Action: Back, Keys: []string{"q"}, Group: "move", Help: "back; quits on the home screen", Hint: "back"},
 
 	{Action: Pause, Keys: []string{"p"}, Group: "act", Help: "pause the marked listeners, else the row's", Hint: "pause", Write: true},
-	{Action: Resume, Keys: []string{"r"}, Group: "act", Help: "resume, if wanted with one consumer to try a fix", Hint: "resume", Write: true},
+	{Action: Resume, Keys: []string{"r"}, Group: "act", Help: "resume, also with one consumer to try a fix", Hint: "resume", Write: true},
 	{Action: Scale, Keys: []string{"s"}, Group: "act", Help: "set the number of consumers", Hint: "scale", Write: true},
 	{Action: Edit, Keys: []string{"e"}, Group: "act", Help: "edit the toggle file", Hint: "edit", Write: true},
 	{Action: Undo, Keys: []string{"u"}, Group: "act", Help: "undo my last toggle", Hint: "undo", Write: true},
@@ -90,7 +90,7 @@ var bindings = []Binding{
 	{Action: Mark, Keys: []string{" "}, Group: "choose", Help: "mark the row and go down", Hint: "mark"},
 	{Action: Range, Keys: []string{"V"}, Group: "choose", Help: "begin or end a range of marks"},
 	{Action: MarkAll, Keys: []string{"*"}, Group: "choose", Help: "mark all visible rows, or none"},
-	{Action: Filter, Keys: []string{"/"}, Group: "choose", Help: "filter: text, !text for the others, ~text fuzzy", Hint: "filter"},
+	{Action: Filter, Keys: []string{"/"}, Group: "choose", Help: "filter: text, !text inverse, ~text fuzzy", Hint: "filter"},
 	{Action: Sort, Keys: []string{"o"}, Group: "choose", Help: "sort by the next column", Hint: "sort"},
 	{Action: SortBack, Keys: []string{"O"}, Group: "choose", Help: "reverse the order"},
 
@@ -110,7 +110,7 @@ var bindings = []Binding{
 
 	{Action: Palette, Keys: []string{":"}, Group: "program", Help: "command, with completion", Hint: "command"},
 	{Action: Help, Keys: []string{"?"}, Group: "program", Help: "this help", Hint: "help"},
-	{Action: Refresh, Keys: []string{"ctrl+r"}, Group: "program", Help: "read everything again now"},
+	{Action: Refresh, Keys: []string{"ctrl+r"}, Group: "program", Help: "read everything again now", Hint: "refresh"},
 	{Action: Mouse, Keys: []string{"m"}, Group: "program", Help: "mouse on or off"},
 	{Action: Suspend, Keys: []string{"ctrl+z"}, Group: "program", Help: "suspend"},
 	{Action: Quit, Keys: []string{"ctrl+c"}, Group: "program", Help: "quit", Fixed: true},

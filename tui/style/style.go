@@ -33,6 +33,8 @@ type Set struct {
 	Head     Style // column heads
 	Selected Style // the row under the cursor, a selected button
 	Marked   Style
+	Field    Style // the room of an input
+	Frame    Style // the border of a dialog
 	Key      Style // keys in hints
 	OK       Style
 	Info     Style
@@ -90,6 +92,8 @@ func New(noColor bool, theme Theme) (*Set, error) {
 		Head:     mk("", "1"),
 		Selected: mk("", "7"),
 		Marked:   mk("", "1"),
+		Field:    mk("", "4"),
+		Frame:    mk("info"),
 		Key:      mk("", "1"),
 		OK:       mk("ok"),
 		Info:     mk("info"),

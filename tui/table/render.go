@@ -12,6 +12,9 @@ func (t *Table[R, K]) Render() []string {
 	if t.h <= 0 || t.w <= 0 {
 		return nil
 	}
+	if t.grow() {
+		t.layout()
+	}
 	lines := make([]string, 0, t.h)
 	lines = append(lines, t.st.Head.Paint(cell.Left(t.titles(), t.w)))
 	lo, hi := -1, -1

@@ -11,12 +11,17 @@ import (
 // Column is one column of a table of R.
 type Column[R any] struct {
 	Title string
-	// Min and Max are widths in columns; with Fit the column is as wide as its
-	// widest text between them, else it is Max wide. One column, the one with Flex, takes the rest.
-	Min, Max int
-	Fit      bool
-	Flex     bool
-	Right    bool // numbers stand at the right
+	// Min and Max are widths in columns. With Fit the column is as wide as the
+	// widest text of all rows, between them. With Grow it is as wide as the widest
+	// text that was on the screen so far. With Flex it is Min wide and takes a share of
+	// what is left, up to Max (0: all). Without any it is Max wide.
+	Min, Max  int
+	Fit, Grow bool
+	Flex      bool
+	// Want is the width of a Flex column for which columns of a lower priority are
+	// dropped; 0 is Min.
+	Want  int
+	Right bool // numbers stand at the right
 	// Priority says what is dropped first when the window is narrow: the lowest.
 	// Columns with Keep are never dropped.
 	Priority int
@@ -105,6 +110,26 @@ func (t *Table[R, K]) measure() {
 	}
 }
 
+// grow widens the columns that grow with what is on the screen. It reports
+// whether one did.
+func (t *Table[R, K]) grow() bool {
+	grown := false
+	for c := range t.cols {
+		col := &t.cols[c]
+		if !col.Grow || t.hidden[c] {
+			continue
+		}
+		w := max(col.Min, cell.Width(col.Title), t.fits[c])
+		for i := t.top; i < len(t.rows) && i < t.top+t.page() && w < col.Max; i++ {
+			w = max(w, cell.Width(col.Text(t.rows[i])))
+		}
+		if w = min(w, col.Max); w != t.fits[c] {
+			t.fits[c], grown = w, true
+		}
+	}
+	return grown
+}
+
 const gap = 2
 
 // layout decides which columns are shown and how wide.
@@ -118,50 +143,75 @@ func (t *Table[R, K]) layout() {
 		switch {
 		case col.Flex:
 			return col.Min
-		case col.Fit:
+		case col.Fit, col.Grow:
 			return t.fits[c]
 		}
 		return col.Max
 	}
-	total := func() int {
-		n := 3
+	// total is the width of all kept columns; columns of a higher priority than
+	// below get what they want.
+	total := func(below int) int {
+		n := 3 - gap
 		for c := range t.cols {
-			if keep[c] {
-				n += width(c) + gap
+			if !keep[c] {
+				continue
 			}
+			w := width(c)
+			if t.cols[c].Priority > below {
+				w = max(w, t.cols[c].Want)
+			}
+			n += w + gap
 		}
-		return n - gap
+		return n
 	}
-	for total() > t.w {
+	for {
 		lowest := -1
 		for c := range t.cols {
 			if keep[c] && !t.cols[c].Keep && (lowest < 0 || t.cols[c].Priority < t.cols[lowest].Priority) {
 				lowest = c
 			}
 		}
-		if lowest < 0 {
+		if lowest < 0 || total(t.cols[lowest].Priority) <= t.w {
 			break
 		}
 		keep[lowest] = false
 	}
 	t.shown, t.widths = t.shown[:0], t.widths[:0]
-	rest := t.w - total()
 	for c := range t.cols {
-		if !keep[c] {
-			continue
+		if keep[c] {
+			t.shown = append(t.shown, c)
+			t.widths = append(t.widths, width(c))
 		}
-		w := width(c)
-		if t.cols[c].Flex && rest > 0 {
-			grow := rest
-			if t.cols[c].Max > 0 {
-				grow = min(rest, t.cols[c].Max-w)
-			}
-			w += grow
-			rest -= grow
-		}
-		t.shown = append(t.shown, c)
-		t.widths = append(t.widths, w)
 	}
+	t.share(t.w - (3 - gap + sum(t.widths) + gap*len(t.widths)))
+}
+
+// share gives what is left to the columns that take it: first what they want,
+// then evenly.
+func (t *Table[R, K]) share(rest int) {
+	give := func(most func(*Column[R]) int) {
+		for rest > 0 {
+			gave := false
+			for i, c := range t.shown {
+				col := &t.cols[c]
+				if col.Flex && rest > 0 && t.widths[i] < most(col) {
+					t.widths[i]++
+					rest--
+					gave = true
+				}
+			}
+			if !gave {
+				return
+			}
+		}
+	}
+	give(func(c *Column[R]) int { return c.Want })
+	give(func(c *Column[R]) int {
+		if c.Max == 0 {
+			return t.w
+		}
+		return c.Max
+	})
 }
 
 // place puts the cursor on a row by its place.
@@ -259,3 +309,23 @@ func (t *Table[R, K]) Hide(c int, hide bool) {
 
 // Nth returns the row at a place, which must be one.
 func (t *Table[R, K]) Nth(i int) R { return t.rows[i] }
+
+// Shows reports whether a column is on the screen.
+func (t *Table[R, K]) Shows(c int) bool {
+	for _, x := range t.shown {
+		if x == c {
+			return true
+		}
+	}
+	return false
+}
+
+// Width is the width of a column on the screen, 0 where it is not shown.
+func (t *Table[R, K]) Width(c int) int {
+	for i, x := range t.shown {
+		if x == c {
+			return t.widths[i]
+		}
+	}
+	return 0
+}
