@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/url"
 	"slices"
 	"sync"
@@ -31,8 +32,14 @@ type Broker struct {
 	vhosts   map[string]*vhost
 	live     map[uint64]*conn
 	lastID   uint64
-	halt     chan struct{} // closed to end the janitor
-	running  sync.WaitGroup
+	halt     chan struct{} // closed to end the janitor and the sampling
+
+	management     *http.Server
+	managementAddr string // kept over a Restart
+	sampler        sampler
+	stats          atomic.Int32 // StatsMode
+
+	running sync.WaitGroup
 }
 
 // ErrStopped is returned by Dial while the broker is stopped.
@@ -45,8 +52,8 @@ func Listen(ctx context.Context, cfg Config) (*Broker, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := b.listen(ctx, b.cfg.Addr); err != nil {
-		return nil, err
+	if err := b.open(ctx, b.cfg.Addr, b.cfg.ManagementAddr); err != nil {
+		return nil, errors.Join(err, b.Close(ctx))
 	}
 	return b, nil
 }
@@ -77,6 +84,19 @@ func New(cfg Config) (*Broker, error) {
 	}
 	b.startJanitor()
 	return b, nil
+}
+
+// open listens on the addresses that are not empty.
+func (b *Broker) open(ctx context.Context, addr, management string) error {
+	if addr != "" {
+		if err := b.listen(ctx, addr); err != nil {
+			return err
+		}
+	}
+	if management == "" {
+		return nil
+	}
+	return b.manage(ctx, management)
 }
 
 func (b *Broker) startJanitor() {
@@ -186,9 +206,14 @@ func (b *Broker) Stop(ctx context.Context) error {
 	l := b.listener
 	b.listener = nil
 	close(b.halt)
+	management := b.management
+	b.management = nil
 	b.mu.Unlock()
 	if l != nil {
 		l.Close()
+	}
+	if management != nil {
+		management.Close()
 	}
 	b.Thaw()
 	b.KillAll()
@@ -215,16 +240,13 @@ func (b *Broker) Restart(ctx context.Context) error {
 		return errors.New("restarting a broker that is not stopped: call Stop before")
 	}
 	b.down.Store(false)
-	addr := b.addr
+	addr, management := b.addr, b.managementAddr
 	b.mu.Unlock()
 	for _, v := range b.allVhosts() {
 		v.wakeUp()
 	}
 	b.startJanitor()
-	if addr == "" {
-		return nil
-	}
-	return b.listen(ctx, addr)
+	return b.open(ctx, addr, management)
 }
 
 // Close stops the broker for good and drops all that it holds.

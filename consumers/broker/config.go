@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
+	"slices"
 	"time"
 )
 
@@ -27,6 +28,10 @@ type Config struct {
 
 	// Logger takes the broker's log. Default: nothing is logged.
 	Logger *slog.Logger
+
+	// ManagementAddr is the address of the management API. Default empty: it
+	// is not served.
+	ManagementAddr string
 
 	// MaxChannels of one connection. Default 2047.
 	MaxChannels int
@@ -60,6 +65,10 @@ type Config struct {
 	// Policies in force from the start.
 	Policies []VhostPolicy
 
+	// StatsInterval is how old the management API's numbers may be, and the
+	// step of its finest samples. Default 5 s.
+	StatsInterval time.Duration
+
 	// Users who may log in. Default guest/guest, an administrator. The first
 	// one is in URL.
 	Users []User
@@ -89,6 +98,7 @@ func (c Config) withDefaults() Config {
 	c.MaxMessage = orDefault(c.MaxMessage, 16<<20)
 	c.MaxOutput = orDefault(c.MaxOutput, 1<<20)
 	c.MaxQueues = orDefault(c.MaxQueues, 100_000)
+	c.StatsInterval = orDefault(c.StatsInterval, 5*time.Second)
 	c.Version = orDefault(c.Version, "3.10.8")
 	if len(c.Users) == 0 {
 		c.Users = []User{{Name: "guest", Password: "guest"}}
@@ -142,17 +152,35 @@ func (b *Broker) SetPolicy(vhost string, p Policy) error {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for i := range v.policies {
-		if v.policies[i].Name == p.Name {
-			v.policies = append(v.policies[:i], v.policies[i+1:]...)
-			break
-		}
-	}
+	v.dropPolicy(p.Name)
 	v.policies = append(v.policies, p)
+	v.applyPolicies()
+	return nil
+}
+
+// DeletePolicy removes a policy and says whether there was one.
+func (b *Broker) DeletePolicy(vhost, name string) bool {
+	v := b.vhost(vhost)
+	if v == nil {
+		return false
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	found := v.dropPolicy(name)
+	v.applyPolicies()
+	return found
+}
+
+func (v *vhost) dropPolicy(name string) bool {
+	n := len(v.policies)
+	v.policies = slices.DeleteFunc(v.policies, func(p Policy) bool { return p.Name == name })
+	return len(v.policies) < n
+}
+
+func (v *vhost) applyPolicies() {
 	for _, q := range v.queues {
 		q.set = v.settings(q)
 		q.touch()
 		q.dropOverflow()
 	}
-	return nil
 }

@@ -88,7 +88,10 @@ func (c *conn) serve() {
 	err := c.read()
 	c.leave()
 	c.end()
+	// A client that does not read must not keep the writer for longer.
+	cut := time.AfterFunc(closeWait, func() { c.nc.Close() })
 	writer.Wait()
+	cut.Stop()
 	c.nc.Close()
 	if err != nil && !errors.Is(err, net.ErrClosed) {
 		c.b.log.Debug("connection ended", "connection", c.name, "remote", c.nc.RemoteAddr().String(), "error", err)

@@ -79,33 +79,3 @@ func appendGetOk(b []byte, channel uint16, tag uint64, it *item, left int) []byt
 	b = binary.BigEndian.AppendUint32(b, uint32(left))
 	return endFrame(b, at)
 }
-
-// queueStats are a queue's counters since it was declared.
-type queueStats struct {
-	published, acked             uint64
-	deliveredAck, deliveredNoAck uint64
-	gotAck, gotNoAck, gotEmpty   uint64
-	redelivered                  uint64
-}
-
-func (s *queueStats) delivered(it *item, noAck bool) {
-	if noAck {
-		s.deliveredNoAck++
-	} else {
-		s.deliveredAck++
-	}
-	if it.redelivered {
-		s.redelivered++
-	}
-}
-
-func (s *queueStats) got(it *item, noAck bool) {
-	if noAck {
-		s.gotNoAck++
-	} else {
-		s.gotAck++
-	}
-	if it.redelivered {
-		s.redelivered++
-	}
-}

@@ -313,6 +313,7 @@ func TestSilentClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, _ := piped(t, broker.Config{})
 		c := rawConnect(t, b, 10)
+		c.SetReadDeadline(time.Time{})
 		go func() {
 			buf := make([]byte, 1024)
 			for {
