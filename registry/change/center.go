@@ -49,7 +49,7 @@ func newCenter(cfg Config, wall func() time.Time) (*Center, error) {
 		c.shards = append(c.shards, s)
 		for id := range cfg.Workers {
 			c.workers.Add(1)
-			go s.work(uint16(id + 1))
+			go s.work(uint8(id + 1))
 		}
 	}
 	return c, nil
@@ -190,7 +190,7 @@ func (c *Center) lockForOff(conn string) (touched [][]*record, full *shard, clos
 		s.keys.all(func(r *record) bool {
 			if r.holds(conn) {
 				touched[i] = append(touched[i], r)
-				if r.pend == nil {
+				if !r.waiting {
 					opens++
 				}
 			}
@@ -220,11 +220,7 @@ func (c *Center) unlockAll(held bool) {
 // holds reports whether the accepted state has a live item of conn.
 func (r *record) holds(conn string) bool {
 	found := false
-	p := r.pend
-	if p == nil {
-		p = &pending{}
-	}
-	r.each(p, func(x *Item) { found = found || x.Conn == conn })
+	r.each(func(x *Item) { found = found || x.Conn == conn })
 	return found
 }
 
@@ -236,14 +232,9 @@ func (s *shard) acceptOff(touched []*record, conn string) {
 		s.count.Pending++
 		r.accepted++
 		r.used = true
-		p := r.pend
-		if p == nil {
-			p = s.open(r)
-		} else if p.q != nil && p.q.debounces() {
-			p.due = p.q.window.nextDue(p.first, s.now())
-		}
-		r.off(p, conn, s.seq, s.clock())
-		s.took(r, p, Off, kept)
+		s.touch(r)
+		r.off(conn, s.seq, s.clock())
+		s.took(r, Off, kept)
 	}
 }
 
@@ -333,16 +324,16 @@ func (c *Center) shutdown(ctx context.Context) (CloseReport, error) {
 // abandon counts what is still pending as undelivered.
 func (s *shard) abandon(each func(Key)) {
 	s.keys.all(func(r *record) bool {
-		if p := r.pend; p != nil {
+		if p := &r.pend; r.waiting {
 			each(r.key)
 			s.count.Undelivered += uint64(p.events - p.stale - p.dropped)
 			s.count.Stale += uint64(p.stale)
 			s.count.Suppressed += uint64(p.dropped)
 			s.count.Pending -= uint64(p.events)
 			if p.q != nil {
-				p.q.remove(p)
+				p.q.remove(r)
 			}
-			s.release(p)
+			s.release(r)
 		}
 		return true
 	})

@@ -66,7 +66,8 @@ type Config struct {
 	Tombstone time.Duration
 	// Window is how long changes are merged. Default: fixed, DefaultWindow.
 	Window Window
-	// Workers is the number of goroutines per shard that apply and hand over changes. Default DefaultWorkers.
+	// Workers is the number of goroutines per shard that apply and hand over changes, at most 255. Default
+	// DefaultWorkers.
 	Workers int
 }
 
@@ -84,6 +85,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.MaxItems < 0 || c.MaxPending < 0 || c.Shards < 0 || c.Workers < 0 {
 		return c, errors.New("MaxItems, MaxPending, Shards and Workers must not be negative")
 	}
+	c.Workers = min(c.Workers, 255)
 	if c.Tombstone == 0 {
 		c.Tombstone = DefaultTombstone
 	}

@@ -6,22 +6,27 @@ import (
 )
 
 // pending is the reduced list of what was accepted for a key and is not delivered: [clean] [cover] items. Each item
-// appears once, as the last event left it.
+// appears once, as the last event left it. The zero value is an empty list.
 type pending struct {
-	rec  *record
-	cell // its place in a queue
-
-	first int64 // accept time of the first event
-	seq   uint64
-	delta []Item // sorted by ID: live items, UnPublishers, gone ones
+	delta []Item // sorted by ID: live items, UnPublishers, gone ones; starts in one
 
 	events, stale, dropped uint32
+	pos                    int32 // in the heap of a debouncing queue
 
+	q   *queue // nil while the key's turn is awaited
+	due int64
+
+	reasons      Sources
 	clean, cover bool // the cached items do not count; with clean the cached tombstones neither
 	existed      bool // the key existed when the window opened
 	late         bool
+	local        bool // high was made here, not brought by an external event
 	tombs        bool // delta holds an UnPublisher or a gone item
-	reasons      Sources
+
+	one        [1]Item
+	first      int64 // accept time of the first event
+	seq        uint64
+	prev, next *record // in the list of a queue with a fixed window
 }
 
 // verdict is what became of one event when it was accepted.
@@ -34,25 +39,28 @@ const (
 )
 
 // find returns the item of that id as the accepted events left it; tombstones count, gone items do not.
-func (r *record) find(p *pending, id string, now int64) *Item {
-	if i, ok := searchItems(p.delta, id); ok {
-		if p.delta[i].gone {
+func (r *record) find(id string, now int64) *Item {
+	if i, ok := searchItems(r.pend.delta, id); ok {
+		if r.pend.delta[i].gone {
 			return nil
 		}
-		return &p.delta[i]
+		return &r.pend.delta[i]
 	}
-	if p.clean {
+	if r.pend.clean {
 		return nil
 	}
-	if !p.cover {
+	if !r.pend.cover {
 		if i, ok := searchItems(r.items, id); ok {
 			return &r.items[i]
 		}
 	}
-	if len(r.tombs) > 0 {
-		if i, ok := slices.BinarySearchFunc(r.tombs, id, func(t tomb, id string) int { return strings.Compare(t.ID, id) }); ok && r.tombs[i].until > now {
-			return &r.tombs[i].Item
-		}
+	if r.tombs == nil {
+		return nil
+	}
+	tombs := *r.tombs
+	i, ok := slices.BinarySearchFunc(tombs, id, func(t tomb, id string) int { return strings.Compare(t.ID, id) })
+	if ok && tombs[i].until > now {
+		return &tombs[i].Item
 	}
 	return nil
 }
@@ -74,36 +82,46 @@ func searchItems(list []Item, id string) (int, bool) {
 }
 
 // put stores x in the pending list.
-func (p *pending) put(x *Item) {
+func (r *record) put(x *Item) {
 	if !x.live() {
-		p.tombs = true
+		r.pend.tombs = true
 	}
-	i, ok := searchItems(p.delta, x.ID)
-	if ok {
-		p.delta[i] = *x
+	if len(r.pend.delta) == 0 && cap(r.pend.delta) == 0 {
+		r.pend.one[0] = *x
+		r.pend.delta = r.pend.one[:]
 		return
 	}
-	p.delta = slices.Insert(p.delta, i, *x)
+	r.pend.delta = putItem(r.pend.delta, x)
+}
+
+// putItem puts x into a sorted list.
+func putItem(list []Item, x *Item) []Item {
+	i, ok := searchItems(list, x.ID)
+	if ok {
+		list[i] = *x
+		return list
+	}
+	return slices.Insert(list, i, *x)
 }
 
 // apply takes one event into the pending list, in accept order. clock is the version that a local change would get
 // from the clock alone.
-func (s *shard) apply(r *record, p *pending, e *Event, seq uint64, now, clock int64) verdict {
+func (s *shard) apply(r *record, e *Event, seq uint64, now, clock int64) verdict {
 	switch {
 	case e.Source == Clean:
-		p.delta, r.live = p.delta[:0], 0
-		p.clean, p.cover = true, false
-		p.reasons = 1 << Clean // who was owed a change of a key that is gone is owed it no more
+		r.pend.delta, r.live = r.pend.delta[:0], 0
+		r.pend.clean, r.pend.cover = true, false
+		r.pend.reasons = 1 << Clean // who was owed a change of a key that is gone is owed it no more
 		r.exists, r.high = false, 0
 		return kept
 	case e.Kind == Cover || e.Scope == ScopeSnapshot:
-		return s.applyCover(r, p, e, seq, now, clock)
+		return s.applyCover(r, e, seq, now, clock)
 	}
 	v, changed := stale, false
 	for i := range e.Items {
 		x := e.Items[i]
 		x.seq, x.gone = seq, false
-		got, ch := s.mergeItem(r, p, &x, now)
+		got, ch := s.mergeItem(r, &x, now)
 		changed = changed || ch
 		if got == kept {
 			v = kept
@@ -117,7 +135,7 @@ func (s *shard) apply(r *record, p *pending, e *Event, seq uint64, now, clock in
 }
 
 // applyCover replaces what is there.
-func (s *shard) applyCover(r *record, p *pending, e *Event, seq uint64, now, clock int64) verdict {
+func (s *shard) applyCover(r *record, e *Event, seq uint64, now, clock int64) verdict {
 	if e.external() && r.exists {
 		if e.Version < r.high {
 			return stale
@@ -139,15 +157,15 @@ func (s *shard) applyCover(r *record, p *pending, e *Event, seq uint64, now, clo
 			next[j] = x
 		}
 	}
-	changed := !r.shows(p, next)
-	r.wipe(p)
-	p.cover = true
+	changed := !r.shows(next)
+	r.wipe()
+	r.pend.cover = true
 	for i := range next {
 		if next[i].live() {
 			r.live++
 			r.itemTop = max(r.itemTop, next[i].Version)
 		}
-		p.put(&next[i])
+		r.put(&next[i])
 	}
 	r.exists = true
 	r.newVersion(e, changed, clock)
@@ -155,7 +173,7 @@ func (s *shard) applyCover(r *record, p *pending, e *Event, seq uint64, now, clo
 }
 
 // shows reports whether the accepted state has exactly the live items of next, by id and content.
-func (r *record) shows(p *pending, next []Item) bool {
+func (r *record) shows(next []Item) bool {
 	n := uint32(0)
 	for i := range next {
 		x := &next[i]
@@ -163,7 +181,7 @@ func (r *record) shows(p *pending, next []Item) bool {
 			continue
 		}
 		n++
-		if cur := r.find(p, x.ID, 0); cur == nil || !cur.live() || cur.Content != x.Content {
+		if cur := r.find(x.ID, 0); cur == nil || !cur.live() || cur.Content != x.Content {
 			return false
 		}
 	}
@@ -171,8 +189,8 @@ func (r *record) shows(p *pending, next []Item) bool {
 }
 
 // wipe empties the pending list of live items; removals stay remembered.
-func (r *record) wipe(p *pending) {
-	p.delta = slices.DeleteFunc(p.delta, func(x Item) bool { return !x.Unpub })
+func (r *record) wipe() {
+	r.pend.delta = slices.DeleteFunc(r.pend.delta, func(x Item) bool { return !x.Unpub })
 	r.live = 0
 }
 
@@ -180,18 +198,24 @@ func (r *record) wipe(p *pending) {
 func (r *record) newVersion(e *Event, changed bool, clock int64) {
 	switch {
 	case e.external():
-		r.high = max(r.high, e.Version)
+		if e.Version > r.high {
+			r.high, r.pend.local = e.Version, false
+		}
 	case changed:
-		r.high = r.localVersion(clock)
-		r.floor = r.high
+		r.makeVersion(clock)
 	}
+}
+
+func (r *record) makeVersion(clock int64) {
+	r.high = r.localVersion(clock)
+	r.floor, r.pend.local = r.high, true
 }
 
 func (r *record) localVersion(clock int64) int64 { return max(clock, r.high+1, r.floor+1) }
 
 // mergeItem takes one item; changed reports whether subscribers would see a difference.
-func (s *shard) mergeItem(r *record, p *pending, x *Item, now int64) (v verdict, changed bool) {
-	cur := r.find(p, x.ID, now)
+func (s *shard) mergeItem(r *record, x *Item, now int64) (v verdict, changed bool) {
+	cur := r.find(x.ID, now)
 	if cur != nil && !x.newer(cur) {
 		return stale, false
 	}
@@ -207,12 +231,12 @@ func (s *shard) mergeItem(r *record, p *pending, x *Item, now int64) (v verdict,
 		r.exists = true
 		changed = true
 	}
-	p.put(x)
-	r.trim(p, s.maxItems)
+	r.put(x)
+	r.trim(s.maxItems)
 	if x.live() {
 		r.itemTop = max(r.itemTop, x.Version)
 		if int(r.live) > s.maxItems {
-			r.evict(p)
+			r.evict()
 			s.count.Evicted++
 		}
 	}
@@ -220,43 +244,43 @@ func (s *shard) mergeItem(r *record, p *pending, x *Item, now int64) (v verdict,
 }
 
 // each calls f for every live item of the accepted state.
-func (r *record) each(p *pending, f func(*Item)) {
-	for i := range p.delta {
-		if p.delta[i].live() {
-			f(&p.delta[i])
+func (r *record) each(f func(*Item)) {
+	for i := range r.pend.delta {
+		if r.pend.delta[i].live() {
+			f(&r.pend.delta[i])
 		}
 	}
-	if p.clean || p.cover {
+	if r.pend.clean || r.pend.cover {
 		return
 	}
 	for i := range r.items {
-		if _, ok := searchItems(p.delta, r.items[i].ID); !ok {
+		if _, ok := searchItems(r.pend.delta, r.items[i].ID); !ok {
 			f(&r.items[i])
 		}
 	}
 }
 
 // evict drops the live item that was accepted longest ago.
-func (r *record) evict(p *pending) {
+func (r *record) evict() {
 	var oldest *Item
-	r.each(p, func(x *Item) {
+	r.each(func(x *Item) {
 		if oldest == nil || x.seq < oldest.seq {
 			oldest = x
 		}
 	})
 	r.live--
 	x := *oldest
-	if r.hides(p, x.ID) {
+	if r.hides(x.ID) {
 		x.gone = true
-		p.put(&x)
-	} else if i, ok := searchItems(p.delta, x.ID); ok {
-		p.delta = slices.Delete(p.delta, i, i+1)
+		r.put(&x)
+	} else if i, ok := searchItems(r.pend.delta, x.ID); ok {
+		r.pend.delta = slices.Delete(r.pend.delta, i, i+1)
 	}
 }
 
 // hides reports whether the pending list needs an entry of that id to cover a cached item.
-func (r *record) hides(p *pending, id string) bool {
-	if p.clean || p.cover {
+func (r *record) hides(id string) bool {
+	if r.pend.clean || r.pend.cover {
 		return false
 	}
 	_, ok := searchItems(r.items, id)
@@ -264,26 +288,26 @@ func (r *record) hides(p *pending, id string) bool {
 }
 
 // trim bounds the removals that a pending list remembers: beyond most of them the oldest that hides nothing goes.
-func (r *record) trim(p *pending, most int) {
-	if len(p.delta) <= len(r.items)+2*most {
+func (r *record) trim(most int) {
+	if len(r.pend.delta) <= len(r.items)+2*most {
 		return
 	}
 	oldest := -1
-	for i := range p.delta {
-		x := &p.delta[i]
-		if x.Unpub && !r.hides(p, x.ID) && (oldest < 0 || x.seq < p.delta[oldest].seq) {
+	for i := range r.pend.delta {
+		x := &r.pend.delta[i]
+		if x.Unpub && !r.hides(x.ID) && (oldest < 0 || x.seq < r.pend.delta[oldest].seq) {
 			oldest = i
 		}
 	}
 	if oldest >= 0 {
-		p.delta = slices.Delete(p.delta, oldest, oldest+1)
+		r.pend.delta = slices.Delete(r.pend.delta, oldest, oldest+1)
 	}
 }
 
 // off removes the items of a connection and reports how many there were.
-func (r *record) off(p *pending, conn string, seq uint64, clock int64) int {
+func (r *record) off(conn string, seq uint64, clock int64) int {
 	var ended []Item
-	r.each(p, func(x *Item) {
+	r.each(func(x *Item) {
 		if x.Conn == conn {
 			ended = append(ended, *x)
 		}
@@ -291,12 +315,11 @@ func (r *record) off(p *pending, conn string, seq uint64, clock int64) int {
 	for i := range ended {
 		x := &ended[i]
 		x.Unpub, x.seq = true, seq
-		p.put(x)
+		r.put(x)
 		r.live--
 	}
 	if len(ended) > 0 {
-		r.high = r.localVersion(clock)
-		r.floor = r.high
+		r.makeVersion(clock)
 	}
 	return len(ended)
 }
@@ -304,33 +327,25 @@ func (r *record) off(p *pending, conn string, seq uint64, clock int64) int {
 // result is what applying a pending list leaves.
 type result struct {
 	items   []Item
-	tombs   []tomb
+	tombs   *[]tomb
 	changed bool
 }
 
-// settle applies the pending list to the cached items. The slices of the result are new, or taken from the list,
-// which is not used afterwards; the cached ones stay as they are, notifiers may hold them.
-func (r *record) settle(p *pending, now, until int64, maxTombs int) result {
+// settle applies the pending list to the cached items, which stay as they are: notifiers may hold them.
+func (r *record) settle(now, until int64, maxTombs int) result {
 	base := r.items
-	if p.clean || p.cover {
+	if r.pend.clean || r.pend.cover {
 		base = nil
 	}
-	var out result
-	switch {
-	case !p.tombs && (len(base) == 0 || sameIDs(base, p.delta)):
-		out.items, p.delta = p.delta, nil
-	default:
-		out.items = mergeItems(base, p.delta)
+	out := result{items: base}
+	if len(r.pend.delta) > 0 {
+		out.items = mergeItems(base, r.pend.delta)
 	}
-	if p.tombs || len(r.tombs) > 0 {
-		out.tombs = r.settleTombs(p, now, until, maxTombs)
+	if r.pend.tombs || r.tombs != nil {
+		out.tombs = r.settleTombs(now, until, maxTombs)
 	}
 	out.changed = !sameContent(r.items, out.items)
 	return out
-}
-
-func sameIDs(a, b []Item) bool {
-	return slices.EqualFunc(a, b, func(x, y Item) bool { return x.ID == y.ID })
 }
 
 func sameContent(a, b []Item) bool {
@@ -347,6 +362,9 @@ func sameContent(a, b []Item) bool {
 
 // mergeItems lays delta over base, both sorted, and leaves the live ones.
 func mergeItems(base, delta []Item) []Item {
+	if len(delta) == 1 && delta[0].live() && (len(base) == 0 || len(base) == 1 && base[0].ID == delta[0].ID) {
+		return []Item{delta[0]} // most keys hold one item
+	}
 	out := make([]Item, 0, len(base)+len(delta))
 	for len(base) > 0 || len(delta) > 0 {
 		switch {
@@ -367,24 +385,27 @@ func mergeItems(base, delta []Item) []Item {
 }
 
 // settleTombs renews the removals of the pending list and lets go those that an item or the time overtook.
-func (r *record) settleTombs(p *pending, now, until int64, most int) []tomb {
+func (r *record) settleTombs(now, until int64, most int) *[]tomb {
 	var out []tomb
-	if !p.clean {
-		for _, t := range r.tombs {
-			if _, ok := searchItems(p.delta, t.ID); !ok && t.until > now {
+	if !r.pend.clean {
+		for _, t := range r.tombstones() {
+			if _, ok := searchItems(r.pend.delta, t.ID); !ok && t.until > now {
 				out = append(out, t)
 			}
 		}
 	}
-	for i := range p.delta {
-		if p.delta[i].Unpub && !p.delta[i].gone {
-			out = append(out, tomb{p.delta[i], until})
+	for i := range r.pend.delta {
+		if r.pend.delta[i].Unpub && !r.pend.delta[i].gone {
+			out = append(out, tomb{r.pend.delta[i], until})
 		}
 	}
 	if len(out) > most {
 		slices.SortFunc(out, func(a, b tomb) int { return int(int64(b.seq - a.seq)) })
 		out = out[:most]
 	}
+	if len(out) == 0 {
+		return nil
+	}
 	slices.SortFunc(out, func(a, b tomb) int { return strings.Compare(a.ID, b.ID) })
-	return out
+	return &out
 }

@@ -98,7 +98,8 @@ type mailbox struct {
 
 	mu      sync.Mutex
 	wake    chan struct{}
-	byKey   map[*record]*mail // not the temporary ones: each of them counts
+	byKey   map[*record]*mail
+	temps   map[*record]int // temporary deliveries per key: each of them counts
 	ready   mailList
 	retry   [len(retryAfter)]mailList // constant pauses: a list each is in due order
 	free    *mail
@@ -117,6 +118,7 @@ const maxDead = 1024
 func newMailbox(c *Center, n Notifier) *mailbox {
 	m := &mailbox{
 		Notifier: n, c: c, gone: make(chan struct{}), wake: make(chan struct{}, 1), byKey: map[*record]*mail{},
+		temps: map[*record]int{},
 	}
 	m.count.Name = n.Name
 	m.ctx, m.cancel = context.WithCancel(context.Background())
@@ -179,10 +181,35 @@ func (b *mailbox) put(d *Delivery) {
 	*m = mail{d: *d}
 	b.ready.push(m)
 	b.waiting++
-	d.rec.mails.Add(1)
-	if !temporary {
-		b.byKey[d.rec] = m
+	b.enter(m)
+}
+
+// enter notes which record a mail holds.
+func (b *mailbox) enter(m *mail) {
+	if m.d.Outcome == DeliveredTemp {
+		b.temps[m.d.rec]++
+	} else {
+		b.byKey[m.d.rec] = m
 	}
+}
+
+// leave is the reverse of enter.
+func (b *mailbox) leave(m *mail) {
+	r := m.d.rec
+	if m.d.Outcome != DeliveredTemp {
+		if b.byKey[r] == m {
+			delete(b.byKey, r)
+		}
+	} else if b.temps[r]--; b.temps[r] == 0 {
+		delete(b.temps, r)
+	}
+}
+
+// holds reports whether the mailbox refers to the record.
+func (b *mailbox) holds(r *record) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.byKey[r] != nil || b.temps[r] > 0 || b.running == r
 }
 
 // absorb makes d tell also of what an older delivery of the key would have told.
@@ -213,11 +240,8 @@ func (b *mailbox) overflow() {
 // drop removes a mail from the mailbox.
 func (b *mailbox) drop(m *mail) {
 	m.list.remove(m)
-	if b.byKey[m.d.rec] == m {
-		delete(b.byKey, m.d.rec)
-	}
+	b.leave(m)
 	b.waiting--
-	m.d.rec.mails.Add(-1)
 	*m = mail{next: b.free}
 	b.free = m
 }
@@ -283,13 +307,11 @@ func (b *mailbox) wakeRetries() int64 {
 // deliver makes one attempt; the lock is given back meanwhile.
 func (b *mailbox) deliver(m *mail) {
 	d, number := m.d, m.attempts+1
-	d.rec.mails.Add(1) // before drop: the record must not look idle in between
-	b.drop(m)
 	b.running = d.rec
+	b.drop(m)
 	b.mu.Unlock()
 	err := b.call(d)
 	b.mu.Lock()
-	b.running = nil
 	a := Attempt{Delivery: d, Err: err, Notifier: b.Name, Number: number}
 	temporary := d.Outcome == DeliveredTemp
 	newer := b.byKey[d.rec]
@@ -312,10 +334,10 @@ func (b *mailbox) deliver(m *mail) {
 		b.count.Retries++
 		b.keep(&d, number, &b.retry[number-1])
 	}
-	d.rec.mails.Add(-1)
 	b.mu.Unlock()
 	b.told(a)
 	b.mu.Lock()
+	b.running = nil
 }
 
 // keep puts a failed delivery back into the mailbox.
@@ -326,10 +348,7 @@ func (b *mailbox) keep(d *Delivery, attempts int, l *mailList) {
 	}
 	l.push(m)
 	b.waiting++
-	d.rec.mails.Add(1)
-	if d.Outcome != DeliveredTemp {
-		b.byKey[d.rec] = m
-	}
+	b.enter(m)
 }
 
 func (b *mailbox) call(d Delivery) (err error) {
@@ -346,14 +365,15 @@ func (b *mailbox) call(d Delivery) (err error) {
 // told notes a failed attempt in the key's statistics and reports every attempt.
 func (b *mailbox) told(a Attempt) {
 	if a.Err != nil {
-		text := fmt.Sprintf("%s: %v", b.Name, a.Err)
 		s, r := a.Delivery.shard, a.Delivery.rec
 		s.mu.Lock()
-		if r.key == a.Delivery.Key {
-			r.lastErr = &text
+		if r.key == a.Delivery.Key { // a dead letter of a full mailbox holds no record
+			t := s.errs[r]
+			t.last = fmt.Sprintf("%s: %v", b.Name, a.Err)
 			if a.Result == Retrying {
-				r.retries++
+				t.retries++
 			}
+			s.errs[r] = t
 		}
 		s.mu.Unlock()
 		if a.Result == DeadLetter {

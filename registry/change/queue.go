@@ -2,21 +2,12 @@ package change
 
 import "container/heap"
 
-// cell is a pending key's place in the queue that it waits in.
-type cell struct {
-	due        int64
-	at         int64 // when a debounced key is looked at again; due may have moved on since
-	q          *queue
-	prev, next *pending
-	pos        int32
-}
-
 // queue holds the pending keys of one window setting. With a constant window the order of arrival is the order of
 // delivery, so a list does; a debounced key moves on with each event, and waits in a heap at the time that it had
 // when it was last looked at, so that an event costs no reordering.
 type queue struct {
 	window     Window
-	head, tail *pending
+	head, tail *record
 	heap       atHeap
 }
 
@@ -24,41 +15,41 @@ func (q *queue) debounces() bool { return q.window.Quiet > 0 }
 
 func (q *queue) empty() bool { return q.head == nil && len(q.heap) == 0 }
 
-// push adds p, whose due is set.
-func (q *queue) push(p *pending) {
-	p.q = q
+// push adds a key whose due is set.
+func (q *queue) push(r *record) {
+	r.pend.q = q
 	if q.debounces() {
-		p.at = p.due
-		heap.Push(&q.heap, p)
+		heap.Push(&q.heap, r)
 		return
 	}
-	p.prev, p.next = q.tail, nil
+	r.pend.prev, r.pend.next = q.tail, nil
 	if q.tail == nil {
-		q.head = p
+		q.head = r
 	} else {
-		q.tail.next = p
+		q.tail.pend.next = r
 	}
-	q.tail = p
+	q.tail = r
 }
 
 // first is the pending key that is due next, or nil.
-func (q *queue) first() *pending {
+func (q *queue) first() *record {
 	if !q.debounces() {
 		return q.head
 	}
 	for len(q.heap) > 0 {
-		p := q.heap[0]
-		if p.at == p.due {
-			return p
+		top := &q.heap[0]
+		if top.at == top.r.pend.due {
+			return top.r
 		}
-		p.at = p.due
+		top.at = top.r.pend.due
 		heap.Fix(&q.heap, 0)
 	}
 	return nil
 }
 
-// remove takes p out.
-func (q *queue) remove(p *pending) {
+// remove takes a key out.
+func (q *queue) remove(r *record) {
+	p := &r.pend
 	p.q = nil
 	if q.debounces() {
 		heap.Remove(&q.heap, int(p.pos))
@@ -67,14 +58,24 @@ func (q *queue) remove(p *pending) {
 	if p.prev == nil {
 		q.head = p.next
 	} else {
-		p.prev.next = p.next
+		p.prev.pend.next = p.next
 	}
 	if p.next == nil {
 		q.tail = p.prev
 	} else {
-		p.next.prev = p.prev
+		p.next.pend.prev = p.prev
 	}
 	p.prev, p.next = nil, nil
+}
+
+// each calls f for every key that waits here.
+func (q *queue) each(f func(*record)) {
+	for r := q.head; r != nil; r = r.pend.next {
+		f(r)
+	}
+	for i := range q.heap {
+		f(q.heap[i].r)
+	}
 }
 
 // nextDue is when an event at now lets a key go whose first event was at first.
@@ -86,30 +87,36 @@ func (w Window) nextDue(first, now int64) int64 {
 	return due
 }
 
-type atHeap []*pending
+// debounced is a key in the heap, at the due time that it had when it was last looked at.
+type debounced struct {
+	r  *record
+	at int64
+}
+
+type atHeap []debounced
 
 func (h atHeap) Len() int { return len(h) }
 func (h atHeap) Less(i, j int) bool {
 	if h[i].at != h[j].at {
 		return h[i].at < h[j].at
 	}
-	return h[i].seq < h[j].seq
+	return h[i].r.pend.seq < h[j].r.pend.seq
 }
 func (h atHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
-	h[i].pos, h[j].pos = int32(i), int32(j)
+	h[i].r.pend.pos, h[j].r.pend.pos = int32(i), int32(j)
 }
 func (h *atHeap) Push(x any) {
-	p := x.(*pending)
-	p.pos = int32(len(*h))
-	*h = append(*h, p)
+	r := x.(*record)
+	r.pend.pos = int32(len(*h))
+	*h = append(*h, debounced{r, r.pend.due})
 }
 func (h *atHeap) Pop() any {
 	last := len(*h) - 1
-	p := (*h)[last]
-	(*h)[last] = nil
+	r := (*h)[last].r
+	(*h)[last] = debounced{}
 	*h = (*h)[:last]
-	return p
+	return r
 }
 
 // fifo is a queue in a slice that reuses its room.

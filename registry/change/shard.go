@@ -20,7 +20,7 @@ type shard struct {
 	queues []*queue // [0] is what is due at once; the last one takes new keys
 	temps  fifo[temp]
 	parked []temp // of keys whose turn it was not
-	free   *pending
+	errs   map[*record]trouble
 
 	seq      uint64
 	lastNow  int64 // the clock when it was last read
@@ -46,6 +46,12 @@ type temp struct {
 	late    bool
 }
 
+// trouble is what notifiers said of a key.
+type trouble struct {
+	last    string
+	retries int
+}
+
 const (
 	batchSize = 64
 	never     = int64(1)<<62 - 1
@@ -57,7 +63,7 @@ func newShard(c *Center) *shard {
 	s := &shard{
 		c: c, maxItems: c.cfg.MaxItems, maxPend: c.cfg.MaxPending, maxKeys: c.cfg.MaxKeys,
 		wake: make(chan struct{}, 1), sleeping: never,
-		queues: []*queue{{}, {window: c.cfg.Window}},
+		queues: []*queue{{}, {window: c.cfg.Window}}, errs: map[*record]trouble{}, keys: table{rehash: c.hash},
 	}
 	if s.maxKeys > 0 {
 		s.maxKeys = max(1, s.maxKeys/c.cfg.Shards)
@@ -80,7 +86,7 @@ func (s *shard) room(r *record, temporary bool) bool {
 	if temporary {
 		return s.temps.len()+len(s.parked) < s.maxPend
 	}
-	return r != nil && r.pend != nil || s.npend < s.maxPend && !s.held
+	return r != nil && r.waiting || s.npend < s.maxPend && !s.held
 }
 
 // accept takes an event that there is room for and returns its sequence number.
@@ -100,22 +106,20 @@ func (s *shard) accept(r *record, e *Event, hash uint64) uint64 {
 		s.acceptTemp(r, e)
 		return s.seq
 	}
-	p := r.pend
-	if p == nil {
-		p = s.open(r)
-	} else if p.q != nil && p.q.debounces() {
-		p.due = p.q.window.nextDue(p.first, s.now())
+	s.touch(r)
+	s.took(r, e.Source, s.apply(r, e, s.seq, s.lastNow, s.clock()))
+	if e.Late {
+		r.pend.late = true
 	}
-	s.took(r, p, e.Source, s.apply(r, p, e, s.seq, s.lastNow, s.clock()))
-	p.late = p.late || e.Late
 	if e.Scope == ScopeSnapshot {
-		s.hurry(p)
+		s.hurry(r)
 	}
 	return s.seq
 }
 
 // took counts an event that was applied.
-func (s *shard) took(r *record, p *pending, from Source, v verdict) {
+func (s *shard) took(r *record, from Source, v verdict) {
+	p := &r.pend
 	p.events++
 	switch v {
 	case stale:
@@ -131,7 +135,7 @@ func (s *shard) took(r *record, p *pending, from Source, v verdict) {
 
 // add makes a record, and room for it where the shard remembers too many.
 func (s *shard) add(key *Key, hash uint64) *record {
-	for s.maxKeys > 0 && s.keys.count >= s.maxKeys && s.keys.sweep() {
+	for s.maxKeys > 0 && s.keys.count >= s.maxKeys && s.keys.sweep(s.forget) {
 		s.count.Forgotten++
 	}
 	r := s.keys.add(key, hash)
@@ -139,37 +143,46 @@ func (s *shard) add(key *Key, hash uint64) *record {
 	return r
 }
 
-// open starts a window for the key.
-func (s *shard) open(r *record) *pending {
-	p := s.free
-	if p == nil {
-		slab := make([]pending, 32)
-		for i := range slab {
-			slab[i].next, s.free = s.free, &slab[i]
+// forget reports whether the record must stay because a mailbox holds it; if not, its errors go with it.
+func (s *shard) forget(r *record) (held bool) {
+	for _, b := range s.c.notifiers {
+		if b.holds(r) {
+			return true
 		}
-		p = s.free
 	}
-	s.free = p.next
+	delete(s.errs, r)
+	return false
+}
+
+// touch makes the key wait, or, where it is debounced, wait on.
+func (s *shard) touch(r *record) {
+	p := &r.pend
+	if r.waiting {
+		if p.q != nil && p.q.debounces() {
+			p.due = p.q.window.nextDue(p.first, s.now())
+		}
+		return
+	}
 	now := s.now()
 	q := s.queues[len(s.queues)-1]
-	*p = pending{rec: r, first: now, seq: s.seq, existed: r.exists, delta: p.delta[:0]}
+	r.waiting = true
+	p.first, p.seq, p.existed = now, s.seq, r.exists
 	p.due = q.window.nextDue(now, now)
-	q.push(p)
-	r.pend = p
+	q.push(r)
 	s.npend++
 	s.alarm(p.due)
-	return p
 }
 
 // hurry makes a key due at once.
-func (s *shard) hurry(p *pending) {
+func (s *shard) hurry(r *record) {
+	p := &r.pend
 	if p.q == s.queues[0] {
 		return
 	}
 	p.due = s.now()
 	if p.q != nil { // else its turn comes when the running delivery ends
-		p.q.remove(p)
-		s.queues[0].push(p)
+		p.q.remove(r)
+		s.queues[0].push(r)
 		s.alarm(p.due)
 	}
 }
@@ -235,20 +248,20 @@ func remove(list []*queue, q *queue) []*queue {
 
 // firstDue is the pending key that is due next, in all queues, or nil. Queues of former settings go when they are
 // empty.
-func (s *shard) firstDue() *pending {
-	var best *pending
+func (s *shard) firstDue() *record {
+	var best *record
 	for i := 0; i < len(s.queues); i++ {
 		q := s.queues[i]
-		p := q.first()
-		if p == nil {
+		r := q.first()
+		if r == nil {
 			if i > 0 && i < len(s.queues)-1 {
 				s.queues = remove(s.queues, q)
 				i--
 			}
 			continue
 		}
-		if best == nil || p.due < best.due || p.due == best.due && p.seq < best.seq {
-			best = p
+		if best == nil || r.pend.due < best.pend.due || r.pend.due == best.pend.due && r.pend.seq < best.pend.seq {
+			best = r
 		}
 	}
 	return best

@@ -161,19 +161,16 @@ func (c *Center) Waiting(limit int) []KeyStats {
 	for _, s := range c.shards {
 		s.mu.Lock()
 		wall, now := c.wall(), s.now()
-		var list []*pending
+		var list []*record
 		for _, q := range s.queues {
-			for p := q.head; p != nil; p = p.next {
-				list = append(list, p)
-			}
-			list = append(list, q.heap...)
+			q.each(func(r *record) { list = append(list, r) })
 		}
 		if limit > 0 && len(list) > limit {
-			slices.SortFunc(list, func(a, b *pending) int { return cmp.Compare(a.due, b.due) })
+			slices.SortFunc(list, func(a, b *record) int { return cmp.Compare(a.pend.due, b.pend.due) })
 			list = list[:limit]
 		}
-		for _, p := range list {
-			out = append(out, s.stats(p.rec, wall, now))
+		for _, r := range list {
+			out = append(out, s.stats(r, wall, now))
 		}
 		s.mu.Unlock()
 	}
@@ -187,18 +184,18 @@ func (c *Center) Waiting(limit int) []KeyStats {
 func (s *shard) stats(r *record, wall time.Time, now int64) KeyStats {
 	at := func(t int64) time.Time { return wall.Add(time.Duration(t - now)) }
 	st := KeyStats{
-		Key: r.key, FirstSeen: at(r.firstSeen), MergedTotal: int(r.merged), Accepted: int(r.accepted),
+		Key: r.key, FirstSeen: at(r.firstSeen), Accepted: int(r.accepted),
 		Delivered: int(r.delivered), Suppressed: int(r.suppressed), Stale: int(r.stale), Late: int(r.late),
 		LastAcceptedVersion: r.high, LastDeliveredVersion: r.version, LastItemVersion: r.itemTop,
-		Retries: int(r.retries), Items: len(r.items),
+		LastError: s.errs[r].last, Retries: s.errs[r].retries, Items: len(r.items),
 	}
 	if r.delivered > 0 {
 		st.LastDeliveredAt = at(r.deliveredAt)
 	}
-	if r.lastErr != nil {
-		st.LastError = *r.lastErr
-	}
-	if p := r.pend; p != nil {
+	// accepted = merged + delivered + suppressed + stale + pending, where events stale while pending count as both
+	st.MergedTotal = int(r.accepted) - int(r.delivered) - int(r.suppressed) - int(r.stale) - int(r.temps)
+	if p := &r.pend; r.waiting {
+		st.MergedTotal -= int(p.events - p.stale - p.dropped)
 		st.State = Pending
 		st.Since, st.Due, st.Remaining = at(p.first), at(p.due), time.Duration(max(0, p.due-now))
 		if n := p.events - p.stale - p.dropped; n > 0 {

@@ -1,36 +1,34 @@
 package change
 
-import "sync/atomic"
-
 // record is what a shard remembers of one key. The cached items and tombstones are what the last drain left; exists,
 // high and live are ahead of them: they stand for the state after every accepted event, pending ones included.
 // That is what makes an answer given at accept (stale, equal, changed) the one that the sequential oracle gives.
+//
+// An event of a busy shard costs what its cache misses cost, so the pending list stands inside the record, with room
+// for one item, and what an event touches stands first: 320 bytes, five cache lines, of which a merge needs four.
 type record struct {
-	key  Key
-	hash uint64
-
-	items []Item // sorted by ID, all live; never written after it is published
-	tombs []tomb // sorted by ID
-	pend  *pending
-
-	high    int64 // datum version after all accepted events
-	version int64 // datum version last delivered
-	floor   int64 // highest version ever handed out: later local ones are above it, even after a clean
-	itemTop int64 // highest version of an accepted item
-
-	firstSeen   int64 // monotonic, as every time here
+	key         Key
+	high        int64 // datum version after all accepted events
+	floor       int64 // highest version ever handed out: later local ones are above it, even after a clean
+	accepted    uint32
+	live        uint32 // items after all accepted events
+	temps       uint16 // temporary events on their way
+	turn        uint8  // the worker that delivers the key, 0 for none
+	exists      bool
+	waiting     bool // pend is in use
+	used        bool // since the last sweep
+	inUse       bool // the slot holds a key
+	pend        pending
+	items       []Item  // cached: sorted by ID, all live; never written after it is published
+	tombs       *[]tomb // sorted by ID; nil for none
+	version     int64   // datum version last delivered
+	itemTop     int64   // highest version of an accepted item
+	firstSeen   int64   // monotonic, as every time here
 	deliveredAt int64
-	lastErr     *string
-
-	accepted, delivered, merged, suppressed, stale uint32
-	late, retries, live, temps                     uint32
-
-	mails atomic.Int32 // in mailboxes
-
-	exists bool
-	turn   uint16 // the worker that delivers the key, 0 for none
-	used   bool   // since the last sweep
-	inUse  bool   // the slot holds a key
+	delivered   uint32
+	suppressed  uint32
+	stale       uint32
+	late        uint32
 }
 
 // tomb remembers a removal.
@@ -39,9 +37,14 @@ type tomb struct {
 	until int64
 }
 
-// idle reports whether nothing of the key is on its way.
-func (r *record) idle() bool {
-	return r.pend == nil && r.turn == 0 && r.temps == 0 && r.mails.Load() == 0
+// idle reports whether nothing of the key is on its way inside the shard.
+func (r *record) idle() bool { return !r.waiting && r.turn == 0 && r.temps == 0 }
+
+func (r *record) tombstones() []tomb {
+	if r.tombs == nil {
+		return nil
+	}
+	return *r.tombs
 }
 
 const chunkBits = 8
@@ -49,6 +52,7 @@ const chunkBits = 8
 // table maps keys to records: open addressing over 8-byte slots, records in chunks that never move. One hash,
 // computed by the caller, chooses the shard and the slot.
 type table struct {
+	rehash func(*Key) uint64
 	slots  []slot
 	chunks [][]record
 	free   []uint32
@@ -97,7 +101,7 @@ func (t *table) add(key *Key, hash uint64) *record {
 		t.next++
 	}
 	r := t.at(ref)
-	*r = record{key: *key, hash: hash, inUse: true}
+	*r = record{key: *key, inUse: true}
 	t.place(hash, ref+1)
 	t.count++
 	return r
@@ -117,7 +121,7 @@ func (t *table) grow() {
 	t.slots = make([]slot, max(64, 2*len(old)))
 	for _, s := range old {
 		if s.ref != 0 {
-			t.place(t.at(s.ref-1).hash, s.ref)
+			t.place(t.rehash(&t.at(s.ref-1).key), s.ref)
 		}
 	}
 }
@@ -126,12 +130,12 @@ func (t *table) grow() {
 func (t *table) remove(ref uint32) {
 	mask := uint64(len(t.slots) - 1)
 	r := t.at(ref)
-	i := r.hash & mask
+	i := t.rehash(&r.key) & mask
 	for t.slots[i].ref != ref+1 {
 		i = (i + 1) & mask
 	}
 	for j := (i + 1) & mask; t.slots[j].ref != 0; j = (j + 1) & mask {
-		home := t.at(t.slots[j].ref-1).hash & mask
+		home := t.rehash(&t.at(t.slots[j].ref-1).key) & mask
 		if (j-home)&mask >= (j-i)&mask {
 			t.slots[i] = t.slots[j]
 			i = j
@@ -143,9 +147,9 @@ func (t *table) remove(ref uint32) {
 	t.count--
 }
 
-// sweep forgets one idle record that was not used since the hand last passed, and reports whether it found one.
-// It looks at a bounded number of records, so a shard full of busy keys costs little.
-func (t *table) sweep() bool {
+// sweep forgets one record that was not used since the hand last passed and that nobody holds, and reports whether it
+// found one. It looks at a bounded number of records, so a shard full of busy keys costs little.
+func (t *table) sweep(held func(*record) bool) bool {
 	for range 64 {
 		if t.hand >= t.next {
 			t.hand = 0
@@ -157,6 +161,7 @@ func (t *table) sweep() bool {
 		case !r.inUse || !r.idle():
 		case r.used:
 			r.used = false
+		case held(r):
 		default:
 			t.remove(ref)
 			return true

@@ -7,7 +7,7 @@ import (
 
 // work is one worker of a shard. One worker at a time waits for the clock; the others wait for it to pass that
 // office on, so that the next batch can be taken while this one is handed over.
-func (s *shard) work(id uint16) {
+func (s *shard) work(id uint8) {
 	defer s.c.workers.Done()
 	batch := make([]Delivery, 0, batchSize)
 	timer := time.NewTimer(time.Hour)
@@ -46,8 +46,8 @@ func (s *shard) work(id uint16) {
 func (s *shard) lead(timer *time.Timer, now int64) {
 	s.led = true
 	s.sleeping = never
-	if p := s.firstDue(); p != nil {
-		s.sleeping = max(p.due, s.nextLook)
+	if r := s.firstDue(); r != nil {
+		s.sleeping = max(r.pend.due, s.nextLook)
 	}
 	d := time.Duration(s.sleeping - now)
 	s.mu.Unlock()
@@ -62,7 +62,7 @@ func (s *shard) lead(timer *time.Timer, now int64) {
 }
 
 // take removes what is due, settles it and appends it to out.
-func (s *shard) take(id uint16, now int64, out []Delivery) []Delivery {
+func (s *shard) take(id uint8, now int64, out []Delivery) []Delivery {
 	if now < s.nextLook && !s.closed && s.temps.len() == 0 && s.queues[0].empty() {
 		return out
 	}
@@ -76,13 +76,13 @@ func (s *shard) take(id uint16, now int64, out []Delivery) []Delivery {
 		t.rec.turn = id
 	}
 	for len(out) < batchSize {
-		p := s.firstDue()
-		if p == nil || p.due > now && !s.closed {
+		r := s.firstDue()
+		if r == nil || r.pend.due > now && !s.closed {
 			break
 		}
-		p.q.remove(p)
-		if r := p.rec; r.turn == 0 || r.turn == id {
-			out = append(out, s.settle(p, now))
+		r.pend.q.remove(r)
+		if r.turn == 0 || r.turn == id {
+			out = append(out, s.settle(r, now))
 			r.turn = id
 		} // else finish puts it back when the key's turn ends
 	}
@@ -96,19 +96,22 @@ func (s *shard) take(id uint16, now int64, out []Delivery) []Delivery {
 }
 
 // settle applies a pending list to the cached items and says what came of it.
-func (s *shard) settle(p *pending, now int64) Delivery {
-	r := p.rec
+func (s *shard) settle(r *record, now int64) Delivery {
+	p := &r.pend
 	events := p.events - p.stale - p.dropped
 	d := Delivery{
 		Key: r.key, Late: p.late, Reasons: p.reasons, Stale: int(p.stale), Dropped: int(p.dropped), Seq: p.seq,
 		Prev: Datum{r.version, r.items}, Delay: time.Duration(now - p.first), Overdue: time.Duration(max(0, now-p.due)),
 		rec: r, shard: s,
 	}
-	res := r.settle(p, now, now+int64(s.c.cfg.Tombstone), s.maxItems)
+	res := r.settle(now, now+int64(s.c.cfg.Tombstone), s.maxItems)
 	r.items, r.tombs = res.items, res.tombs
-	d.Outcome = p.outcome(res.changed)
+	d.Outcome = r.outcome(res.changed)
 	switch d.Outcome {
 	case Delivered, Replayed, Cleaned:
+		if p.local && r.floor > r.high { // a temporary event went ahead with a later version
+			r.makeVersion(s.clock())
+		}
 		r.version = r.high
 		r.floor = max(r.floor, r.high)
 		r.delivered++
@@ -122,23 +125,23 @@ func (s *shard) settle(p *pending, now int64) Delivery {
 	}
 	if events > 0 {
 		d.Merged = int(events - 1)
-		r.merged += events - 1
 		s.count.Merged += uint64(events - 1)
 	}
 	s.count.Stale += uint64(p.stale)
 	s.count.Suppressed += uint64(p.dropped)
 	s.count.Pending -= uint64(p.events)
 	d.Now = Datum{r.version, r.items}
-	s.release(p)
+	s.release(r)
 	return d
 }
 
-func (p *pending) outcome(changed bool) Outcome {
+func (r *record) outcome(changed bool) Outcome {
+	p := &r.pend
 	counted := p.events - p.stale - p.dropped
 	switch {
 	case counted == 0 && p.stale > 0:
 		return Stale
-	case p.existed && !p.rec.exists:
+	case p.existed && !r.exists:
 		return Cleaned
 	case !changed:
 		return Suppressed
@@ -148,25 +151,19 @@ func (p *pending) outcome(changed bool) Outcome {
 	return Delivered
 }
 
-// release gives the list's room back.
-func (s *shard) release(p *pending) {
-	r := p.rec
-	r.pend = nil
+// release empties the list.
+func (s *shard) release(r *record) {
+	r.pend = pending{}
+	r.waiting = false
 	s.npend--
-	clear(p.delta)
-	if cap(p.delta) > 16 {
-		p.delta = nil
-	}
-	*p = pending{cell: cell{next: s.free}, delta: p.delta[:0]}
-	s.free = p
 }
 
 // settleTemp makes the view that a temporary event gives.
 func (s *shard) settleTemp(t *temp, now int64) Delivery {
 	r := t.rec
-	view := pending{}
+	var view []Item
 	for i := range t.items {
-		view.put(&t.items[i])
+		view = putItem(view, &t.items[i])
 	}
 	r.temps--
 	r.delivered++
@@ -174,7 +171,7 @@ func (s *shard) settleTemp(t *temp, now int64) Delivery {
 	s.count.Pending--
 	return Delivery{
 		Key: r.key, Outcome: DeliveredTemp, Late: t.late, Reasons: 1 << PubTemp, Seq: t.seq,
-		Prev: Datum{r.version, r.items}, Now: Datum{t.version, mergeItems(r.items, view.delta)},
+		Prev: Datum{r.version, r.items}, Now: Datum{t.version, mergeItems(r.items, view)},
 		Delay: time.Duration(now - t.first), rec: r, shard: s,
 	}
 }
@@ -184,8 +181,8 @@ func (s *shard) finish(batch []Delivery) {
 	for i := range batch {
 		r := batch[i].rec
 		r.turn = 0
-		if p := r.pend; p != nil && p.q == nil {
-			s.queues[0].push(p)
+		if r.waiting && r.pend.q == nil {
+			s.queues[0].push(r)
 		}
 	}
 	if len(s.parked) > 0 {
