@@ -51,7 +51,7 @@ func layerOf(pkg string) (layer int, owner string) {
 }
 
 func TestImportsFollowTheArrows(t *testing.T) {
-	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}}{{"\t"}}{{join .Imports " "}}`, module + "...").Output()
+	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}}{{"\t"}}{{join .Imports " "}}`, module+"...").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}
@@ -156,7 +156,7 @@ func TestForbiddenImports(t *testing.T) {
 }
 
 func TestEveryPackageHasADoc(t *testing.T) {
-	out, err := exec.Command("go", "list", "-f", `{{.Dir}}{{"\t"}}{{.ImportPath}}`, module + "...").Output()
+	out, err := exec.Command("go", "list", "-f", `{{.Dir}}{{"\t"}}{{.ImportPath}}`, module+"...").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}
