@@ -87,6 +87,14 @@ func (f *fake) set(change func(*fake)) {
 	change(f)
 }
 
+func (f *fake) intercept(before func(*http.Request, url.Values) (*http.Response, error)) {
+	f.set(func(f *fake) { f.before = before })
+}
+
+func (f *fake) afterwards(after func(*http.Request) error) {
+	f.set(func(f *fake) { f.after = after })
+}
+
 func respond(status int, body string) *http.Response {
 	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}
 }

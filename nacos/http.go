@@ -65,8 +65,9 @@ func newClient(cfg *settled, stats *stats) *client {
 	return c
 }
 
-func (c *client) endpoint() endpoint {
-	return c.cfg.endpoints[int(c.cur.Load())%len(c.cfg.endpoints)]
+// endpoint returns the server in use, or one that follows it.
+func (c *client) endpoint(skip int) endpoint {
+	return c.cfg.endpoints[(int(c.cur.Load())+skip)%len(c.cfg.endpoints)]
 }
 
 // do sends the call. Errors are *answerError for answers other than 200, and
@@ -125,7 +126,7 @@ func (c *client) send(ctx context.Context, r call, token string) (answer, error)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %v", timeout))
 	defer cancel()
-	e := c.endpoint()
+	e := c.endpoint(0)
 	target := e.base + r.path
 	if r.console {
 		target = e.console + r.path

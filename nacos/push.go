@@ -24,6 +24,7 @@ type push struct {
 	mu      sync.Mutex
 	conn    *pushConn      // nil while there is none
 	pending map[*cell]bool // to be listened to (true) or no more (false)
+	failed  int            // attempts in a row: the next server's turn
 	wake    chan struct{}  // pending is not empty
 }
 
@@ -97,10 +98,12 @@ func (p *push) run(ctx context.Context) (err error) {
 	if d.major() == "1" {
 		return errors.New("a 1.x server has no gRPC")
 	}
-	c, err := dialPush(ctx, s, d)
+	c, err := dialPush(ctx, s, d, s.client.endpoint(p.failed))
 	if err != nil {
+		p.failed++
 		return err
 	}
+	p.failed = 0
 	defer c.close()
 	p.mu.Lock()
 	p.conn = c

@@ -90,8 +90,7 @@ type pushReply struct {
 }
 
 // dialPush connects, introduces this client and starts the reader.
-func dialPush(ctx context.Context, s *Store, d dialect) (*pushConn, error) {
-	e := s.client.endpoint()
+func dialPush(ctx context.Context, s *Store, d dialect, e endpoint) (*pushConn, error) {
 	c := &pushConn{store: s, tenant: d.tenant(s.cfg.Namespace), target: e.grpc, ended: make(chan struct{})}
 	creds := insecure.NewCredentials()
 	if s.cfg.tls != nil {

@@ -116,7 +116,7 @@ type Health struct {
 	LastOK    time.Time     // newest successful request
 	Latency   time.Duration // of the newest successful request
 	Since     time.Time     // when Connected last changed
-	LastErr   string        // newest error in words, "" when Connected
+	LastErr   string        // why it is not Connected, or why a watched config cannot be read; "" when all is well
 	Polls     uint64
 	Pushes    uint64
 	Conflicts uint64

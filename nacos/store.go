@@ -220,8 +220,24 @@ func (c *cell) drop(w *watcher) {
 	}
 }
 
-// Health says how the connection fares. It never blocks.
-func (s *Store) Health() Health { return s.stats.health() }
+// Health says how the connection fares and what goes wrong with the configs
+// that are watched, a missing permission for instance. It sends no request.
+func (s *Store) Health() Health {
+	h := s.stats.health()
+	if h.LastErr != "" {
+		return h
+	}
+	for _, c := range s.watched() {
+		c.mu.Lock()
+		err := c.lastErr
+		c.mu.Unlock()
+		if err != nil {
+			h.LastErr = err.Error()
+			break
+		}
+	}
+	return h
+}
 
 // Close ends all watches and connections. It waits for what runs, at most for
 // ctx and one second; the error then says that something did not end. Closing

@@ -102,7 +102,7 @@ func TestNoFlickerBack(t *testing.T) {
 			}
 			f.lag = 2080 * time.Millisecond
 			if noDetail {
-				f.before = denyDetail
+				f.intercept(denyDetail)
 			}
 			s := f.store(t, nil)
 			states := s.Watch(t.Context(), testKey)
@@ -159,12 +159,15 @@ func TestFalseAbsent(t *testing.T) {
 		// A restart: refused, then for 2.5 s nothing is there.
 		f.set(func(f *fake) { f.down = true })
 		time.Sleep(5 * time.Second)
-		kept, copied := f.configs, f.copied
+		var kept, copied map[Key]*fakeConfig
 		hidden := 50 * time.Millisecond
 		if f.kind == kindOther {
 			hidden = 2500 * time.Millisecond
 		}
-		f.set(func(f *fake) { f.down, f.configs, f.copied = false, map[Key]*fakeConfig{}, map[Key]*fakeConfig{} })
+		f.set(func(f *fake) {
+			kept, copied = f.configs, f.copied
+			f.down, f.configs, f.copied = false, map[Key]*fakeConfig{}, map[Key]*fakeConfig{}
+		})
 		// The first answer is what starts the doubt.
 		for f.count("GET /v1/cs/configs")+f.count("GET /v3/admin/cs/config") == 0 || !s.Health().Connected {
 			time.Sleep(10 * time.Millisecond)
@@ -205,13 +208,13 @@ func TestCutReplyOfAppliedPublish(t *testing.T) {
 	eachFamily(t, func(t *testing.T, f *fake) {
 		s := f.store(t, nil)
 		cut := 0
-		f.after = func(r *http.Request) error {
+		f.afterwards(func(r *http.Request) error {
 			if r.Method == http.MethodPost && (strings.HasSuffix(r.URL.Path, "/configs") || strings.HasSuffix(r.URL.Path, "/config")) && cut < 1 {
 				cut++
 				return errCut
 			}
 			return nil
-		}
+		})
 		st := mustCreate(t, s, "a=1")
 		cut = 0
 		got, err := s.Update(t.Context(), testKey, Content{Text: "a=2"}, st.MD5)
@@ -220,14 +223,14 @@ func TestCutReplyOfAppliedPublish(t *testing.T) {
 		}
 		// Applied, and overruled before we could look.
 		cut = 0
-		f.after = func(r *http.Request) error {
+		f.afterwards(func(r *http.Request) error {
 			if r.Method == http.MethodPost && cut < 1 {
 				cut++
 				f.foreign(testKey, "a=9")
 				return errCut
 			}
 			return nil
-		}
+		})
 		_, err = s.Update(t.Context(), testKey, Content{Text: "a=3"}, got.MD5)
 		if f.kind != kindOther && err != nil {
 			t.Errorf("an applied write that was overruled: %v", err)
@@ -247,24 +250,24 @@ func TestLostPublishIsRepeated(t *testing.T) {
 		s := f.store(t, nil)
 		st := mustCreate(t, s, "a=1")
 		fails := 2
-		f.before = func(r *http.Request, _ url.Values) (*http.Response, error) {
+		f.intercept(func(r *http.Request, _ url.Values) (*http.Response, error) {
 			if r.Method == http.MethodPost && fails > 0 {
 				fails--
 				return nil, errCut
 			}
 			return nil, nil
-		}
+		})
 		if got, err := s.Update(t.Context(), testKey, Content{Text: "a=2"}, st.MD5); err != nil || got.Text != "a=2" {
 			t.Fatalf("%+v, %v", got, err)
 		}
 		// Nothing works any more after the publish was sent.
-		f.before = func(r *http.Request, _ url.Values) (*http.Response, error) {
+		f.intercept(func(r *http.Request, _ url.Values) (*http.Response, error) {
 			if r.Method == http.MethodPost {
 				f.set(func(f *fake) { f.down = true })
 				return nil, errCut
 			}
 			return nil, nil
-		}
+		})
 		began := time.Now()
 		_, err := s.Update(t.Context(), testKey, Content{Text: "a=3"}, md5Hex("a=2"))
 		if !errors.Is(err, ErrUnknownOutcome) || !errors.Is(err, ErrUnavailable) {
@@ -283,13 +286,13 @@ func TestIgnoredCAS(t *testing.T) {
 		st := mustCreate(t, s, "a=1")
 		foreign := func(text string) {
 			once := true
-			f.before = func(r *http.Request, _ url.Values) (*http.Response, error) {
+			f.intercept(func(r *http.Request, _ url.Values) (*http.Response, error) {
 				if r.Method == http.MethodPost && !strings.HasSuffix(r.URL.Path, "listener") && once {
 					once = false
 					f.foreign(testKey, text)
 				}
 				return nil, nil
-			}
+			})
 		}
 		foreign("a=9")
 		got, err := s.Update(t.Context(), testKey, Content{Text: "a=2"}, st.MD5)
@@ -310,7 +313,7 @@ func TestIgnoredCAS(t *testing.T) {
 		if f.kind != kindOther && (!errors.As(err, &over) || !over.Removed) {
 			t.Errorf("creating what was removed: %v", err)
 		}
-		f.before = nil
+		f.intercept(nil)
 		// Seen before the write: a plain conflict, nothing is written.
 		f.foreign(testKey, "a=7")
 		if _, err := s.Update(t.Context(), testKey, Content{Text: "a=4"}, md5Hex("a=3")); !errors.As(err, new(*ConflictError)) {
@@ -479,12 +482,12 @@ func TestPublishOverGRPCOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(kindV3)
 		f.configs[testKey] = &fakeConfig{text: "a=1", typ: "properties", desc: "Toggle file", id: 7}
-		f.before = func(r *http.Request, _ url.Values) (*http.Response, error) {
+		f.intercept(func(r *http.Request, _ url.Values) (*http.Response, error) {
 			if r.Method == http.MethodPost && strings.Contains(r.URL.Path, "/cs/config") {
 				return respond(410, `{"status":410,"message":"{\"code\":40000,\"message\":\"Current API will be deprecated\"}"}`), nil
 			}
 			return nil, nil
-		}
+		})
 		s := f.store(t, nil)
 		_, err := s.Update(t.Context(), testKey, Content{Text: "a=2"}, md5Hex("a=1"))
 		var loss *LossError
@@ -548,10 +551,10 @@ func TestRefusalsAreNamed(t *testing.T) {
 func TestCallerGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(kindV1)
-		f.before = func(r *http.Request, _ url.Values) (*http.Response, error) {
+		f.intercept(func(r *http.Request, _ url.Values) (*http.Response, error) {
 			<-r.Context().Done()
 			return nil, r.Context().Err()
-		}
+		})
 		s := f.store(t, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)

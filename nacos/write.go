@@ -273,7 +273,7 @@ func (w *writing) publishPush(ctx context.Context, expect string) error {
 	c := w.store.push.current()
 	if c == nil {
 		var err error
-		if c, err = dialPush(ctx, w.store, w.d); err != nil {
+		if c, err = dialPush(ctx, w.store, w.d, w.store.client.endpoint(0)); err != nil {
 			return err
 		}
 		defer c.close()
