@@ -14,6 +14,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/belay-mq/belay/tui/input"
 	_ "github.com/belay-mq/belay/tui/quiet" // before Bubble Tea's initialiser
 )
 
@@ -49,7 +50,7 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	m.env = env
 	r := &runner{m: m, ended: make(chan error, 1)}
-	t, out, err := openTTY(cfg, env, func() { r.end(errGone) })
+	t, out, err := openTTY(cfg, env, r.gone)
 	if err != nil {
 		return err
 	}
@@ -159,6 +160,16 @@ func (r *runner) end(why error) {
 	case r.ended <- why:
 	default:
 	}
+}
+
+// gone takes the end of the terminal.
+func (r *runner) gone(err error) {
+	var p *input.Panic
+	if errors.As(err, &p) {
+		r.end(&Crash{Value: p.Value, Stack: p.Stack})
+		return
+	}
+	r.end(errGone)
 }
 
 func (r *runner) crashed() *Crash {

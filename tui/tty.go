@@ -26,7 +26,7 @@ var errNoTerminal = errors.New("the dashboard needs a terminal; for scripts use 
 
 // tty owns the terminal: raw mode, keys, and who may write.
 type tty struct {
-	in     *os.File // nil where the input is no terminal
+	in     descriptor // nil where the input is no terminal
 	out    *gate
 	outTTY bool
 	reader *input.Reader
@@ -36,9 +36,12 @@ type tty struct {
 	saved *term.State // as it was before raw mode; nil while it is not raw
 }
 
+// descriptor is an open file.
+type descriptor interface{ Fd() uintptr }
+
 // openTTY takes input and output as configured. gone is called when the
 // terminal goes away.
-func openTTY(cfg Config, env func(string) string, gone func()) (*tty, io.Writer, error) {
+func openTTY(cfg Config, env func(string) string, gone func(error)) (*tty, io.Writer, error) {
 	t := &tty{env: env}
 	in := cfg.Input
 	if in == nil {
@@ -58,7 +61,7 @@ func openTTY(cfg Config, env func(string) string, gone func()) (*tty, io.Writer,
 		}
 		out = os.Stdout
 	}
-	if f, ok := in.(*os.File); ok && term.IsTerminal(f.Fd()) {
+	if f, ok := in.(descriptor); ok && term.IsTerminal(f.Fd()) {
 		t.in = f
 	}
 	t.out = &gate{w: out}

@@ -2,7 +2,9 @@ package input
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -20,14 +22,23 @@ type Reader struct {
 	cancel cancelreader.CancelReader // of the running loop; nil while paused
 	ended  chan struct{}             // closed when that loop has ended
 	closed bool
-	gone   func() // called when the terminal has ended
+	gone   func(error)
 
 	rest []byte // of the key that the newest Read did not take whole
 }
 
-// NewReader starts reading src. gone is called, at most once, when src ends by
-// itself: the terminal was closed.
-func NewReader(src io.Reader, gone func()) (*Reader, error) {
+// Panic is given to a reader's gone when reading its source panicked.
+type Panic struct {
+	Value any
+	Stack []byte
+}
+
+func (p *Panic) Error() string { return fmt.Sprintf("reading keys: panic: %v", p.Value) }
+
+// NewReader starts reading src. gone is called when src ends by itself: with why
+// it did, io.EOF or another error of the terminal when it was closed, a *Panic
+// when Read panicked. It is called by the reader's goroutine.
+func NewReader(src io.Reader, gone func(error)) (*Reader, error) {
 	r := &Reader{src: src, keys: make(chan []byte, 256), done: make(chan struct{}), gone: gone}
 	if err := r.Resume(); err != nil {
 		return nil, err
@@ -106,6 +117,11 @@ func (r *Reader) loop(src cancelreader.CancelReader, ended chan struct{}) {
 	errs := make(chan error, 1)
 	stop := make(chan struct{})
 	go func() {
+		defer func() {
+			if v := recover(); v != nil {
+				errs <- &Panic{v, debug.Stack()}
+			}
+		}()
 		buf := make([]byte, 4096)
 		for {
 			n, err := src.Read(buf)
@@ -141,7 +157,7 @@ func (r *Reader) loop(src cancelreader.CancelReader, ended chan struct{}) {
 			keys = s.Timeout()
 		case err := <-errs:
 			if !errors.Is(err, cancelreader.ErrCanceled) && r.gone != nil {
-				r.gone()
+				r.gone(err)
 			}
 			return
 		case <-r.done:
