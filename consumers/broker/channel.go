@@ -160,6 +160,10 @@ func (ch *channel) consume(m *method) *replyError {
 	if refused := c.check(); refused != nil {
 		return refused
 	}
+	if refused := ch.v.room("consumer", c.tag, ch.conn.consumers, ch.v.b.cfg.MaxQueues, c.args); refused != nil {
+		return refused
+	}
+	ch.conn.consumers++
 	ch.consumers[c.tag] = c
 	if !m.bit(3) {
 		ch.reply(basicConsumeOk, func(b []byte) []byte { return appendShortstr(b, c.tag) })
@@ -192,7 +196,7 @@ func (c *consumer) check() *replyError {
 func (ch *channel) cancel(m *method) *replyError {
 	c := ch.consumers[m.tag]
 	if c != nil {
-		delete(ch.consumers, m.tag)
+		ch.drop(c)
 	}
 	if !m.bit(0) {
 		ch.reply(basicCancelOk, func(b []byte) []byte { return appendShortstr(b, m.tag) })
@@ -342,6 +346,12 @@ func (ch *channel) recover(m *method) *replyError {
 	return nil
 }
 
+// drop forgets a consumer of the channel; its queue is told elsewhere.
+func (ch *channel) drop(c *consumer) {
+	delete(ch.consumers, c.tag)
+	ch.conn.consumers--
+}
+
 // close takes the channel's consumers away and returns its deliveries.
 func (ch *channel) close() {
 	ch.closing.Store(true)
@@ -354,7 +364,9 @@ func (ch *channel) close() {
 	for _, tag := range tags {
 		gone = append(gone, ch.consumers[tag])
 	}
-	clear(ch.consumers)
+	for _, c := range gone {
+		ch.drop(c)
+	}
 	ch.giveBack(ch.unacked.takeAll(), byClosing)
 	for _, c := range gone {
 		c.q.unsubscribe(c)

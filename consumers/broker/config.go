@@ -54,7 +54,8 @@ type Config struct {
 	// before it gets no more deliveries. Default 1 MiB.
 	MaxOutput int
 
-	// MaxQueues of one vhost. Default 100,000.
+	// MaxQueues of one vhost, and as many exchanges; ten times as many
+	// bindings, and as many consumers on one connection. Default 100,000.
 	MaxQueues int
 
 	// NackKeepsCount makes a quorum queue's delivery count grow by

@@ -32,6 +32,7 @@ type conn struct {
 
 	channels   map[uint16]*channel // changed by the reader, under the vhost's lock
 	exclusives map[*queue]bool     // under the vhost's lock
+	consumers  int                 // of all channels, under the vhost's lock
 	names      interner
 	partial    int // bytes of contents that are not whole yet
 

@@ -60,7 +60,7 @@ func (c *consumer) deliver(it *item) {
 
 // cancelByServer tells the client that its consumer is gone.
 func (c *consumer) cancelByServer() {
-	delete(c.ch.consumers, c.tag)
+	c.ch.drop(c)
 	if !c.ch.conn.cancelNotify {
 		return
 	}

@@ -34,6 +34,9 @@ func (ch *channel) declareExchange(m *method) *replyError {
 	if strings.HasPrefix(m.exchange, "amq.") {
 		return channelError(403, "exchange name '%s' contains reserved prefix 'amq.*'", m.exchange)
 	}
+	if refused := ch.v.room("exchange", m.exchange, len(ch.v.exchanges), ch.v.b.cfg.MaxQueues, m.args); refused != nil {
+		return refused
+	}
 	x = &exchange{name: m.exchange, kind: m.kind, durable: m.bit(1), autoDelete: m.bit(2), internal: m.bit(3), args: m.args}
 	x.alternate, _ = m.args["alternate-exchange"].(string)
 	ch.v.exchanges[x.name] = x
@@ -56,7 +59,6 @@ func (ch *channel) deleteExchange(m *method) *replyError {
 			return channelError(406, "exchange '%s' in vhost '%s' in use", m.exchange, ch.v.name)
 		}
 		ch.v.deleteExchange(x)
-		ch.v.dropBindings(func(b *binding) bool { return b.source == x })
 	}
 	ch.ok(exchangeDeleteOk, m.bit(1))
 	return nil
@@ -83,7 +85,9 @@ func (ch *channel) bindExchange(m *method) *replyError {
 	}
 	b := &binding{key: m.key, args: m.args, target: target}
 	if m.id == exchangeBind {
-		source.bind(b)
+		if refused := ch.v.bind(source, b); refused != nil {
+			return refused
+		}
 		ch.ok(exchangeBindOk, m.bit(0))
 		return nil
 	}
@@ -92,8 +96,35 @@ func (ch *channel) bindExchange(m *method) *replyError {
 	return nil
 }
 
+func (v *vhost) bind(x *exchange, b *binding) *replyError {
+	if refused := v.room("binding", b.key, v.bindings, 10*v.b.cfg.MaxQueues, b.args); refused != nil {
+		return refused
+	}
+	if x.bind(b) {
+		v.bindings++
+	}
+	return nil
+}
+
+// maxArgs is how many bytes of arguments one object may keep.
+const maxArgs = 16 << 10
+
+// room refuses a new object of which there are too many, or whose arguments
+// are too large to keep.
+func (v *vhost) room(kind, name string, have, limit int, args Table) *replyError {
+	if have >= limit {
+		return connectionError(506, "cannot declare %s '%s': %s limit in vhost '%s' (%d) is reached", kind, name, kind, v.name, limit)
+	}
+	if len(args) > 0 && len(appendTable(nil, args)) > maxArgs {
+		return connectionError(506, "cannot declare %s '%s': its arguments are larger than %d bytes", kind, name, maxArgs)
+	}
+	return nil
+}
+
 func (v *vhost) unbind(x *exchange, b *binding) {
-	if n := x.unbindIf(b.same); n > 0 && x.autoDelete && len(x.bindings) == 0 {
+	n := x.unbindIf(b.same)
+	v.bindings -= n
+	if n > 0 && x.autoDelete && len(x.bindings) == 0 {
 		v.deleteExchange(x)
 	}
 }
@@ -127,7 +158,9 @@ func (ch *channel) bindQueue(m *method) *replyError {
 	}
 	b := &binding{key: key, args: m.args, queue: q}
 	if m.id == queueBind {
-		x.bind(b)
+		if refused := ch.v.bind(x, b); refused != nil {
+			return refused
+		}
 		ch.ok(queueBindOk, m.bit(0))
 		return nil
 	}
@@ -267,8 +300,8 @@ func (ch *channel) newQueue(name string, m *method) (*queue, *replyError) {
 	if refused := ch.mayDeadLetter(name, m.args); refused != nil {
 		return nil, refused
 	}
-	if limit := ch.v.b.cfg.MaxQueues; len(ch.v.queues) >= limit {
-		return nil, connectionError(506, "cannot declare queue '%s': queue limit in vhost '%s' (%d) is reached", name, ch.v.name, limit)
+	if refused := ch.v.room("queue", name, len(ch.v.queues), ch.v.b.cfg.MaxQueues, m.args); refused != nil {
+		return nil, refused
 	}
 	q.set = ch.v.settings(q)
 	q.ready = newReady(q.set.priorities)

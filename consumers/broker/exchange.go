@@ -46,16 +46,17 @@ func knownKind(kind string) bool {
 	return false
 }
 
-// bind adds a binding unless the same one is there.
-func (x *exchange) bind(b *binding) {
+// bind adds a binding, and says so, unless the same one is there.
+func (x *exchange) bind(b *binding) bool {
 	for _, o := range x.bindings {
 		if b.same(o) {
-			return
+			return false
 		}
 	}
 	b.source, b.words = x, splitKey(b.key)
 	x.bindings = append(x.bindings, b)
 	x.routes = nil
+	return true
 }
 
 // unbindIf removes the bindings that f selects and says how many.

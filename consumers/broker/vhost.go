@@ -20,6 +20,7 @@ type vhost struct {
 	mu        sync.Mutex
 	exchanges map[string]*exchange
 	queues    map[string]*queue
+	bindings  int // of all exchanges
 	policies  []Policy
 	targets   []*queue // scratch of route
 }
@@ -125,7 +126,9 @@ func (v *vhost) deleteQueue(q *queue) {
 // lost their last one.
 func (v *vhost) dropBindings(f func(*binding) bool) {
 	for _, x := range v.exchanges {
-		if n := x.unbindIf(f); n > 0 && x.autoDelete && len(x.bindings) == 0 {
+		n := x.unbindIf(f)
+		v.bindings -= n
+		if n > 0 && x.autoDelete && len(x.bindings) == 0 {
 			v.deleteExchange(x)
 		}
 	}
@@ -133,6 +136,7 @@ func (v *vhost) dropBindings(f func(*binding) bool) {
 
 func (v *vhost) deleteExchange(x *exchange) {
 	delete(v.exchanges, x.name)
+	v.bindings -= x.unbindIf(func(*binding) bool { return true })
 	v.dropBindings(func(b *binding) bool { return b.target == x })
 }
 
@@ -167,10 +171,9 @@ func (v *vhost) crash() {
 		q.keepPersistent()
 		q.touch()
 	}
-	for name, x := range v.exchanges {
+	for _, x := range v.exchanges {
 		if !x.durable {
-			delete(v.exchanges, name)
-			v.dropBindings(func(b *binding) bool { return b.target == x })
+			v.deleteExchange(x)
 		}
 	}
 }
