@@ -145,12 +145,16 @@ func pairKept(e *entry, changes []change) error {
 	return nil
 }
 
-// change brings an entry to what is wanted, removals first.
+// change brings an entry to what is wanted: removals one by one, then all else at
+// once, values in place before missing keys.
 func (e *editor) change(listenerID string, changes []change) error {
 	for _, c := range changes {
 		for c.null {
 			target := e.model.find(listenerID)
-			pairs := target.fields[c.field].pairs
+			if target == nil {
+				break
+			}
+			pairs := e.model.of(target, c.field)
 			if len(pairs) == 0 {
 				break
 			}
@@ -159,25 +163,30 @@ func (e *editor) change(listenerID string, changes []change) error {
 			}
 		}
 	}
+	target := e.model.find(listenerID)
+	if target == nil {
+		return refuse(UnsafeEdit, 0, "the entry of %s was lost on the way", quote(listenerID))
+	}
+	var inPlace, missing []splice
 	for _, c := range changes {
-		target := e.model.find(listenerID)
-		if target == nil {
-			return refuse(UnsafeEdit, 0, "the entry of %s was lost on the way", quote(listenerID))
-		}
 		if c.null || c.reads(target) {
 			continue
 		}
-		var err error
 		if p := e.model.inForce(target, c.field); p != nil {
-			err = e.do(e.model.doc.replace(e.model, p, c))
-		} else {
-			err = e.do(e.model.doc.insert(e.model, target, c))
+			splices, err := e.model.doc.replace(e.model, p, c)
+			if err != nil {
+				return err
+			}
+			inPlace = append(inPlace, splices...)
+			continue
 		}
+		splices, err := e.model.doc.insert(e.model, target, c)
 		if err != nil {
 			return err
 		}
+		missing = append(missing, splices...)
 	}
-	return nil
+	return e.do(append(inPlace, missing...), nil)
 }
 
 func (e *editor) add(listenerID string, changes []change) error {
@@ -203,7 +212,7 @@ func (e *editor) verify(before *model, old *entry, listenerID string, changes []
 		return refuse(UnsafeEdit, 0, "the entry of %s cannot be placed safely in this file", quote(listenerID))
 	}
 	for _, c := range changes {
-		if c.null && len(target.fields[c.field].pairs) > 0 || !c.null && !c.reads(target) {
+		if c.null && target.fields[c.field].count > 0 || !c.null && !c.reads(target) {
 			return refuse(UnsafeEdit, 0, "%s of %s cannot be changed safely in this file", c.field, quote(listenerID))
 		}
 	}

@@ -199,40 +199,47 @@ func FuzzEdit(f *testing.F) {
 			f.Add(format == 1, text, bits, "RefundConsumer", "= yes")
 		}
 	})
-	f.Fuzz(func(t *testing.T, yaml bool, text []byte, bits uint32, listener, reason string) {
-		format := Properties
-		if yaml {
-			format = YAML
+	f.Fuzz(checkEdit)
+}
+
+// checkEdit makes one edit and checks its result.
+func checkEdit(t *testing.T, yaml bool, text []byte, bits uint32, listener, reason string) {
+	t.Helper()
+	format := Properties
+	if yaml {
+		format = YAML
+	}
+	if !utf8.ValidString(listener) || !utf8.ValidString(reason) {
+		t.Skip("JSON and screens hand over valid texts only")
+	}
+	in := fuzzIntent(bits, listener, reason)
+	before := bytes.Clone(text)
+	got, err := Edit(format, text, bits>>31 == 1, in)
+	if !bytes.Equal(text, before) {
+		t.Fatal("the input was changed")
+	}
+	if err != nil {
+		var refusal *Refusal
+		if !errors.As(err, &refusal) {
+			t.Fatalf("not a refusal: %v", err)
 		}
-		if !utf8.ValidString(listener) || !utf8.ValidString(reason) {
-			t.Skip("JSON and screens hand over valid texts only")
-		}
-		in := fuzzIntent(bits, listener, reason)
-		before := bytes.Clone(text)
-		got, err := Edit(format, text, bits>>31 == 1, in)
-		if !bytes.Equal(text, before) {
-			t.Fatal("the input was changed")
-		}
-		if err != nil {
-			var refusal *Refusal
-			if !errors.As(err, &refusal) {
-				t.Fatalf("not a refusal: %v", err)
-			}
-			return
-		}
-		again, err := Edit(format, got, bits>>31 == 1, in)
-		if err != nil || !bytes.Equal(again, got) {
-			t.Fatalf("the same intent again: %v\n%q\n%q\n%q", err, before, got, again)
-		}
-		file := Parse(format, before)
-		after := Parse(format, got)
-		if diff := cmp.Diff(plain(applied(t, file, in)), plain(after.Entries)); diff != "" {
-			t.Fatalf("want -, got +:\n%s\n%q\n%q", diff, before, got)
-		}
-		if cmp.Diff(plain(file.Entries), plain(after.Entries)) == "" && len(valuelessKeys(format, before)) == 0 && !bytes.Equal(before, got) {
-			t.Fatalf("nothing changes, but\n%q became\n%q", before, got)
-		}
-	})
+		return
+	}
+	again, err := Edit(format, got, bits>>31 == 1, in)
+	if err != nil || !bytes.Equal(again, got) {
+		t.Fatalf("the same intent again: %v\n%q\n%q\n%q", err, before, got, again)
+	}
+	if a, b := comments(before), comments(got); !yaml && !slices.Equal(a, b) {
+		t.Fatalf("comments %q became %q\n%q\n%q", a, b, before, got)
+	}
+	file := Parse(format, before)
+	after := Parse(format, got)
+	if diff := cmp.Diff(plain(applied(t, file, in)), plain(after.Entries)); diff != "" {
+		t.Fatalf("want -, got +:\n%s\n%q\n%q", diff, before, got)
+	}
+	if cmp.Diff(plain(file.Entries), plain(after.Entries)) == "" && len(valuelessKeys(format, before)) == 0 && !bytes.Equal(before, got) {
+		t.Fatalf("nothing changes, but\n%q became\n%q", before, got)
+	}
 }
 
 // valuelessKeys lists known keys that read as absent, or not as what counts:
@@ -242,10 +249,21 @@ func valuelessKeys(format Format, text []byte) []string {
 	m := read(format, text)
 	for _, e := range m.entries {
 		for f := fieldEnable; f < fieldCount; f++ {
-			if len(e.fields[f].pairs) > 0 && e.print(f) == nil {
+			if e.fields[f].count > 0 && e.print(f) == nil {
 				keys = append(keys, f.String())
 			}
 		}
 	}
 	return keys
+}
+
+// comments lists the comments and blank lines of a properties file.
+func comments(text []byte) []string {
+	var list []string
+	for _, l := range read(Properties, text).doc.(*properties).lines {
+		if !l.pair {
+			list = append(list, strings.TrimRight(string(text[l.start:l.content]), "\\"))
+		}
+	}
+	return list
 }

@@ -10,17 +10,22 @@ type pair struct {
 	name  string
 	line  int
 	value value
-	place place
-	item  bool // no value, only the place where a YAML entry begins
-	line0 int  // properties: the logical line
-	doc   int  // YAML: the document; there the same key in another one is no fault
-	site  yamlSite
+	item  bool      // no value, only the place where a YAML entry begins
+	at    int       // properties: the logical line
+	doc   int       // YAML: the document; there the same key in another one is no fault
+	site  *yamlSite // YAML: where it stands
+	target
+	field field
+	index int // of the entry
 }
+
+// place understands the pair's path in full.
+func (p *pair) place() place { return locate(p.name) }
 
 // property is what the pairs of one entry say on one field.
 type property struct {
-	pairs   []int // in file order
-	inForce int   // an index into the model's pairs; -1 if there is none
+	count   int // how many pairs
+	inForce int // an index into the model's pairs; -1 if there is none
 }
 
 // entry is one entry with the pairs that belong to it.
@@ -95,11 +100,12 @@ func quote(text string) string {
 func (m *model) understand() {
 	byIndex := make(map[int]*entry)
 	seen := make(map[string]int, len(m.pairs))
-	var list property
+	var list []int
 	for i := range m.pairs {
 		p := &m.pairs[i]
-		p.place = locate(p.name)
-		if p.place.target == outside || p.place.target == theRabbitMQ {
+		place := locate(p.name)
+		p.target, p.field, p.index = place.target, place.field, place.index
+		if p.target == outside || p.target == theRabbitMQ {
 			continue
 		}
 		if !p.item {
@@ -108,13 +114,13 @@ func (m *model) understand() {
 			}
 			seen[p.name] = p.doc
 		}
-		switch p.place.target {
+		switch p.target {
 		case theList:
-			list.pairs = append(list.pairs, i)
+			list = append(list, i)
 		case badIndex:
-			m.warnAt(BadIndex, p, "%s is no index", quote("["+p.place.at.text+"]"))
+			m.warnAt(BadIndex, p, "%s is no index", quote("["+place.at.text+"]"))
 		case unknown, theToggle:
-			if p.place.target == unknown && !p.item || p.value.text != "" {
+			if p.target == unknown && !p.item || p.value.text != "" {
 				m.warnAt(UnknownKey, p, "%s is no key of a toggle file", quote(p.name))
 			}
 		default:
@@ -137,19 +143,20 @@ func (m *model) understand() {
 
 func (m *model) addToEntry(byIndex map[int]*entry, i int) {
 	p := &m.pairs[i]
-	e := byIndex[p.place.index]
+	e := byIndex[p.index]
 	if e == nil {
-		e = &entry{Entry: Entry{Index: p.place.index, Line: p.line}}
+		e = &entry{Entry: Entry{Index: p.index, Line: p.line}, pairs: make([]int, 0, 8)}
 		for f := range e.fields {
 			e.fields[f].inForce = -1
 		}
-		byIndex[p.place.index] = e
+		byIndex[p.index] = e
 	}
 	e.Line = min(e.Line, p.line)
 	e.pairs = append(e.pairs, i)
-	switch p.place.target {
+	switch p.target {
 	case entryField:
-		e.fields[p.place.field].pairs = append(e.fields[p.place.field].pairs, i)
+		prop := &e.fields[p.field]
+		prop.count, prop.inForce = prop.count+1, i
 	case entryOther:
 		m.warnAt(UnknownKey, p, "%s is no key of an entry", quote(p.name))
 	case theEntry:
@@ -159,24 +166,29 @@ func (m *model) addToEntry(byIndex map[int]*entry, i int) {
 	}
 }
 
-// choose finds which of several pairs of one property is in force, and warns of
-// the other spellings.
-func (m *model) choose(prop *property, canonical func(*pair) bool) {
-	if len(prop.pairs) == 0 {
-		return
-	}
-	prop.inForce = prop.pairs[len(prop.pairs)-1]
-	for _, i := range prop.pairs {
-		if canonical(&m.pairs[i]) {
-			prop.inForce = i // of equal names the last
+// of returns the pairs of one field of an entry, in file order.
+func (m *model) of(e *entry, f field) []int {
+	var list []int
+	for _, i := range e.pairs {
+		if m.pairs[i].target == entryField && m.pairs[i].field == f {
+			list = append(list, i)
 		}
 	}
-	if len(prop.pairs) == 1 {
-		return
+	return list
+}
+
+// choose finds which of several pairs of one property is in force, and warns of
+// the other spellings.
+func (m *model) choose(pairs []int, canonical func(*pair) bool) int {
+	chosen := pairs[len(pairs)-1]
+	for _, i := range pairs {
+		if canonical(&m.pairs[i]) {
+			chosen = i // of equal names the last
+		}
 	}
-	inForce := &m.pairs[prop.inForce]
+	inForce := &m.pairs[chosen]
 	last := make(map[string]int)
-	for _, i := range prop.pairs {
+	for _, i := range pairs {
 		last[m.pairs[i].name] = i
 	}
 	for name, i := range last {
@@ -184,14 +196,14 @@ func (m *model) choose(prop *property, canonical func(*pair) bool) {
 			m.warnAt(AmbiguousKey, &m.pairs[i], "the same as %s in line %d, which counts here; services may take either", quote(inForce.name), inForce.line)
 		}
 	}
+	return chosen
 }
 
-func (m *model) checkList(list property) {
-	m.choose(&list, func(p *pair) bool { return p.name == listPath })
-	if len(list.pairs) == 0 {
+func (m *model) checkList(list []int) {
+	if len(list) == 0 {
 		return
 	}
-	p := &m.pairs[list.inForce]
+	p := &m.pairs[m.choose(list, func(p *pair) bool { return p.name == listPath })]
 	if p.value.text == "" && len(m.entries) == 0 {
 		return
 	}
@@ -216,7 +228,9 @@ func (m *model) checkGap() {
 // evaluate reads the values in force of an entry.
 func (m *model) evaluate(e *entry) {
 	for f := range e.fields {
-		m.choose(&e.fields[f], func(p *pair) bool { return p.place.canonical(p.name) })
+		if prop := &e.fields[f]; prop.count > 1 {
+			prop.inForce = m.choose(m.of(e, field(f)), func(p *pair) bool { return p.place().canonical(p.name) })
+		}
 	}
 	bound := m.evaluateListener(e)
 	var has bool

@@ -29,6 +29,7 @@ type logicalLine struct {
 // properties is a properties file cut into lines.
 type properties struct {
 	text  []byte
+	src   string // the same, for parts that need no copy
 	lines []logicalLine
 }
 
@@ -56,7 +57,7 @@ func cutLine(text []byte, from int) (content, end int) {
 
 func isBlankByte(c byte) bool { return c == ' ' || c == '\t' || c == '\f' }
 
-func skipBlanks(text []byte, from, to int) int {
+func skipBlanks[T string | []byte](text T, from, to int) int {
 	for from < to && isBlankByte(text[from]) {
 		from++
 	}
@@ -71,8 +72,9 @@ func endsOpen(content []byte) bool {
 
 // readProperties parses a properties file.
 func readProperties(text []byte) *model {
-	d := &properties{text: text}
-	m := &model{doc: d}
+	lines := bytes.Count(text, []byte("\n")) + bytes.Count(text, []byte("\r")) + 1
+	d := &properties{text: text, src: string(text), lines: make([]logicalLine, 0, lines)}
+	m := &model{doc: d, pairs: make([]pair, 0, lines)}
 	m.encoding(text, true)
 	line := 1
 	for at := 0; at < len(text); {
@@ -90,7 +92,7 @@ func readProperties(text []byte) *model {
 	for i := range d.lines {
 		l := &d.lines[i]
 		if l.pair && l.name != "" {
-			m.pairs = append(m.pairs, pair{name: l.name, line: l.line, value: textValue(l.value), line0: i})
+			m.pairs = append(m.pairs, pair{name: l.name, line: l.line, value: textValue(l.value), at: i})
 		}
 	}
 	m.understand()
@@ -122,7 +124,7 @@ func (d *properties) cut(at, line int) (logicalLine, int) {
 	l := logicalLine{start: at, line: line, dangling: -1}
 	content, end := cutLine(text, at)
 	first := skipBlanks(text, at, content)
-	l.content, l.end, l.eol = content, end, string(text[content:end])
+	l.content, l.end, l.eol = content, end, d.src[content:end]
 	if first == content {
 		return l, 1
 	}
@@ -131,22 +133,24 @@ func (d *properties) cut(at, line int) (logicalLine, int) {
 		return l, 1
 	}
 	if !endsOpen(text[first:content]) {
-		d.split(&l, joined{text: text[first:content], starts: []int{0}, at: []int{first}})
+		d.split(&l, joined{text: d.src[first:content], first: first})
 		return l, 1
 	}
-	if content-1 == first && end > content {
+	if content-1 == first {
 		return l, 1 // nothing but a backslash: the next line starts afresh
 	}
-	j := joined{}
 	natural := 1
+	var j joined
+	var parts strings.Builder
 	for {
 		open := endsOpen(text[first:content])
 		stop := content
 		if open {
 			stop--
 		}
-		j.add(text[first:stop], first)
-		l.content, l.end, l.eol = content, end, string(text[content:end])
+		j.parts = append(j.parts, part{parts.Len(), first})
+		parts.Write(text[first:stop])
+		l.content, l.end, l.eol = content, end, d.src[content:end]
 		if !open {
 			break
 		}
@@ -159,31 +163,35 @@ func (d *properties) cut(at, line int) (logicalLine, int) {
 		first = skipBlanks(text, next, content)
 		natural++
 	}
+	j.text = parts.String()
 	d.split(&l, j)
 	return l, natural
 }
 
-// joined is a logical line without its continuations, and where its parts stood.
+// joined is a logical line without its continuations.
 type joined struct {
-	text   []byte
-	starts []int // of the parts, in text
-	at     []int // of the parts, in the file
+	text  string
+	first int    // where it begins in the file
+	parts []part // of several natural lines
 }
 
-func (j *joined) add(part []byte, at int) {
-	j.starts = append(j.starts, len(j.text))
-	j.at = append(j.at, at)
-	j.text = append(j.text, part...)
+// part is what one natural line gives to a logical one.
+type part struct {
+	start int // in the joined text
+	at    int // in the file
 }
 
 // place returns where the character at an offset stands in the file; behind
 // says where the one before it ends.
 func (j *joined) place(offset int, behind bool) int {
-	i := len(j.starts) - 1
-	for i > 0 && (j.starts[i] > offset || (behind && j.starts[i] == offset)) {
+	if len(j.parts) == 0 {
+		return j.first + offset
+	}
+	i := len(j.parts) - 1
+	for i > 0 && (j.parts[i].start > offset || (behind && j.parts[i].start == offset)) {
 		i--
 	}
-	return j.at[i] + offset - j.starts[i]
+	return j.parts[i].at + offset - j.parts[i].start
 }
 
 // split finds key, separator and value.
@@ -206,7 +214,7 @@ func (d *properties) split(l *logicalLine, j joined) {
 		valueStart = skipBlanks(text, valueStart+1, len(text))
 	}
 	l.pair = true
-	l.key, l.separator, l.value = string(text[:keyEnd]), string(text[keyEnd:valueStart]), string(text[valueStart:])
+	l.key, l.separator, l.value = text[:keyEnd], text[keyEnd:valueStart], text[valueStart:]
 	l.keyStart = j.place(0, false)
 	l.keyEnd = j.place(keyEnd, true)
 	l.valueStart = j.place(valueStart, false)

@@ -9,7 +9,7 @@ import (
 )
 
 func (d *properties) replace(_ *model, p *pair, c change) ([]splice, error) {
-	l := d.lines[p.line0]
+	l := d.lines[p.at]
 	if l.separator == "" {
 		return []splice{{l.keyEnd, l.content, "=" + escapeValue(c.text(), "=")}}, nil
 	}
@@ -17,14 +17,14 @@ func (d *properties) replace(_ *model, p *pair, c change) ([]splice, error) {
 }
 
 func (d *properties) remove(_ *model, _ *entry, p *pair) ([]splice, error) {
-	l := d.lines[p.line0]
+	l := d.lines[p.at]
 	return []splice{{l.start, l.end, ""}}, nil
 }
 
 func (d *properties) insert(m *model, e *entry, c change) ([]splice, error) {
 	p := m.inForce(e, fieldListener)
-	last := m.pairs[e.pairs[len(e.pairs)-1]].line0
-	return d.write(last, []string{p.place.sibling(p.name, e.Index, c.field)}, []change{c}), nil
+	last := m.pairs[e.pairs[len(e.pairs)-1]].at
+	return d.write(last, []string{p.place().sibling(p.name, e.Index, c.field)}, []change{c}), nil
 }
 
 func (d *properties) add(m *model, changes []change) ([]splice, error) {
@@ -36,8 +36,8 @@ func (d *properties) add(m *model, changes []change) ([]splice, error) {
 			return nil, refuse(BadIndex, 0, "there is no index above [%d]", e.Index)
 		}
 		index = e.Index + 1
-		if at := e.pairs[len(e.pairs)-1]; m.pairs[at].line0 > last {
-			last, p = m.pairs[at].line0, &m.pairs[at]
+		if at := e.pairs[len(e.pairs)-1]; m.pairs[at].at > last {
+			last, p = m.pairs[at].at, &m.pairs[at]
 			if named := m.inForce(e, fieldListener); named != nil {
 				p = named
 			}

@@ -34,8 +34,9 @@ func (d *yamlFile) line(at int) int {
 
 // readYAML parses a YAML file.
 func readYAML(text []byte) *model {
-	d := &yamlFile{text: text}
-	m := &model{doc: d}
+	lines := bytes.Count(text, []byte("\n")) + 2
+	d := &yamlFile{text: text, lines: make([]int, 0, lines)}
+	m := &model{doc: d, pairs: make([]pair, 0, lines)}
 	for at := 0; ; {
 		d.lines = append(d.lines, at)
 		content, end := cutLine(text, at)
@@ -175,17 +176,17 @@ func (f *flattener) walk(path string, start int, site yamlSite) {
 	n := site.value.resolve()
 	f.spend(site.value)
 	if locate(path).target == theEntry {
-		f.emit(pair{name: path, line: f.file.line(start), item: true, site: site})
+		f.emit(pair{name: path, line: f.file.line(start), item: true, site: &site})
 	}
 	if n.uses > 0 && n.kind != nodeScalar {
 		site.shared = n.anchor
 	}
 	switch n.kind {
 	case nodeScalar:
-		f.emit(pair{name: path, line: f.file.line(start), value: f.scalar(n), site: site})
+		f.emit(pair{name: path, line: f.file.line(start), value: f.scalar(n), site: &site})
 	case nodeSeq:
 		if len(n.items) == 0 {
-			f.emit(pair{name: path, line: f.file.line(start), value: value{kind: kindNull}, site: site})
+			f.emit(pair{name: path, line: f.file.line(start), value: value{kind: kindNull}, site: &site})
 		}
 		for i, it := range n.items {
 			below := yamlSite{holder: n, at: i, shared: site.shared, value: it.node}

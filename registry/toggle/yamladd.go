@@ -16,8 +16,8 @@ func (d *yamlFile) add(m *model, changes []change) ([]splice, error) {
 	}
 	var s spelling
 	p := m.inForce(e, fieldListener)
-	if s = spellCamel; p != nil && !p.place.last.bracketed {
-		s = spellingOf(strings.TrimPrefix(p.place.last.text, "\ufeff"))
+	if s = spellCamel; p != nil && !p.place().last.bracketed {
+		s = spellingOf(strings.TrimPrefix(p.place().last.text, "\ufeff"))
 	}
 	if p == nil {
 		p = &m.pairs[e.pairs[len(e.pairs)-1]]
@@ -68,10 +68,10 @@ func (d *yamlFile) addItem(list *node, changes []change, s spelling) []splice {
 // addKeyed adds an entry to a mapping whose keys are indices, or end with one.
 func (d *yamlFile) addKeyed(p *pair, changes []change, s spelling) []splice {
 	holder, after := p.site.holder, d.last(p, -1)
-	index := strconv.Itoa(p.place.index + 1)
+	index := strconv.Itoa(p.index + 1)
 	key := index
 	if v, _ := scalarValue(p.site.key.resolve()); v.kind == kindText {
-		full := p.name[:p.place.at.start] + index + p.name[p.place.at.end:]
+		full := p.name[:p.place().at.start] + index + p.name[p.place().at.end:]
 		key = strings.TrimPrefix(full[len(d.prefix(p)):], ".")
 	}
 	key = renderKeyed(key, holder.flow)
@@ -106,7 +106,7 @@ func (d *yamlFile) addFlat(p *pair, index int, changes []change) []splice {
 	holder, after, prefix := p.site.holder, d.last(p, -1), d.prefix(p)
 	lines := make([]string, len(changes))
 	for i, c := range changes {
-		key := p.place.sibling(p.name, index, c.field)
+		key := p.place().sibling(p.name, index, c.field)
 		key = strings.TrimPrefix(key[min(len(prefix), len(key)):], ".")
 		lines[i] = renderYAMLKey(key, holder.flow) + ": " + renderYAML(c, 0, holder.flow)
 	}

@@ -18,7 +18,7 @@ func (d *yamlFile) shared(anchor int) error {
 	return refuse(SharedNode, d.line(anchor), "this is used elsewhere through its anchor: the edit would change more than it says")
 }
 
-func (d *yamlFile) inherited(s yamlSite) error {
+func (d *yamlFile) inherited(s *yamlSite) error {
 	return refuse(SharedNode, d.line(s.holder.members[s.at].start), "this is inherited through a merge key and cannot be changed for one entry alone")
 }
 
@@ -53,7 +53,7 @@ func (d *yamlFile) replace(m *model, p *pair, c change) ([]splice, error) {
 		if !s.direct {
 			return nil, d.inherited(s)
 		}
-		return d.put(p, p.place.index, d.key(s.key), c), nil
+		return d.put(p, p.index, d.key(s.key), c), nil
 	}
 	if at := usedInside(s.value); at >= 0 {
 		return nil, d.shared(at)
@@ -79,7 +79,7 @@ func (d *yamlFile) insert(m *model, e *entry, c change) ([]splice, error) {
 		return nil, d.inherited(p.site)
 	}
 	prefix := d.prefix(p)
-	key := strings.TrimPrefix(p.place.sibling(p.name, e.Index, c.field)[len(prefix):], ".")
+	key := strings.TrimPrefix(p.place().sibling(p.name, e.Index, c.field)[len(prefix):], ".")
 	return d.put(p, e.Index, key, c), nil
 }
 
