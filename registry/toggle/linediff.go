@@ -24,7 +24,7 @@ func Unified(before, after []byte, context int) string {
 			continue
 		}
 		from, to := max(0, i-context), i
-		for next := i; next < len(edits) && next <= to+2*context; next++ {
+		for next := i; next < len(edits) && next <= to+2*context+1; next++ {
 			if edits[next].sign != ' ' {
 				to = next
 			}

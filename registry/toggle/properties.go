@@ -37,15 +37,11 @@ func (d *properties) format() Format { return Properties }
 
 // cutLine returns the end of a natural line's content and of its line end.
 func cutLine(text []byte, from int) (content, end int) {
-	rest := text[from:]
-	n := bytes.IndexByte(rest, '\n')
-	if n < 0 {
-		n = len(rest)
+	content = from
+	for content < len(text) && text[content] != '\n' && text[content] != '\r' {
+		content++
 	}
-	if cr := bytes.IndexByte(rest[:n], '\r'); cr >= 0 {
-		n = cr
-	}
-	content, end = from+n, from+n
+	end = content
 	if end < len(text) {
 		end++
 		if text[content] == '\r' && end < len(text) && text[end] == '\n' {

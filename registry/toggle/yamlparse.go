@@ -297,11 +297,11 @@ func (p *yamlParser) blockMembers(n *node) {
 		m := member{colon: -1}
 		m.key = p.value(t.end, true, tokKey, tokValue, tokBlockEnd)
 		m.start = t.start
-		m.value = p.nothing(m.key.end)
 		if p.next().kind == tokValue {
-			colon := p.scan.take()
-			m.colon = colon.end
-			m.value = p.value(colon.end, true, tokKey, tokValue, tokBlockEnd)
+			m.colon = p.scan.take().end
+			m.value = p.value(m.colon, true, tokKey, tokValue, tokBlockEnd)
+		} else {
+			m.value = p.nothing(m.key.end)
 		}
 		n.members = append(n.members, m)
 		n.end = m.end()
@@ -364,11 +364,11 @@ func (p *yamlParser) flowMember(end tokenKind) member {
 	t := p.scan.take()
 	m := member{start: t.start, colon: -1}
 	m.key = p.flowValue(t.end, tokValue, tokFlowEntry, end)
-	m.value = p.nothing(m.key.end)
 	if p.next().kind == tokValue {
-		colon := p.scan.take()
-		m.colon = colon.end
-		m.value = p.flowValue(colon.end, tokFlowEntry, end, end)
+		m.colon = p.scan.take().end
+		m.value = p.flowValue(m.colon, tokFlowEntry, end)
+	} else {
+		m.value = p.nothing(m.key.end)
 	}
 	return m
 }

@@ -3,6 +3,7 @@ package toggle
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -71,6 +72,7 @@ type scanner struct {
 	pos      int
 	row, col int // the column counts bytes; only ASCII can stand before what it is used for
 
+	store    []token // what tokens is made of
 	tokens   []token
 	taken    int
 	done     bool
@@ -82,7 +84,8 @@ type scanner struct {
 }
 
 func newScanner(text []byte, from int) *scanner {
-	return &scanner{text: text, pos: from, indent: -1, allowKey: true, keys: make([]simpleKey, 1)}
+	store := make([]token, 0, 16)
+	return &scanner{store: store, tokens: store, text: text, pos: from, indent: -1, allowKey: true, keys: make([]simpleKey, 1)}
 }
 
 func (s *scanner) fail(at int, format string, args ...any) {
@@ -176,8 +179,10 @@ func (s *scanner) check() *token {
 // take returns the next token and moves on.
 func (s *scanner) take() token {
 	t := *s.check()
-	s.tokens = s.tokens[1:]
 	s.taken++
+	if s.tokens = s.tokens[1:]; len(s.tokens) == 0 {
+		s.tokens = s.store[:0]
+	}
 	return t
 }
 
@@ -400,11 +405,10 @@ func (s *scanner) fetchValue() {
 	if k := s.keys[s.flow]; k.registered {
 		s.keys[s.flow].registered = false
 		at := k.number - s.taken
-		insert := []token{{kind: tokKey, start: k.at, end: k.at}}
+		s.tokens = slices.Insert(s.tokens, at, token{kind: tokKey, start: k.at, end: k.at})
 		if s.flow == 0 && s.deepen(k.col) {
-			insert = append([]token{{kind: tokBlockMap, start: k.at, end: k.at}}, insert...)
+			s.tokens = slices.Insert(s.tokens, at, token{kind: tokBlockMap, start: k.at, end: k.at})
 		}
-		s.tokens = append(s.tokens[:at:at], append(insert, s.tokens[at:]...)...)
 		s.allowKey = false
 	} else {
 		if s.flow == 0 {
