@@ -169,6 +169,7 @@ func newRoot(g *globals) *cobra.Command {
 		}
 	}
 	add("see", newListCmd(g), newGetCmd(g))
+	add("file", newFileCmd(g))
 	add("host", newDemoCmd(g), newRunCmd(g))
 	add("other", newVersionCmd(g))
 	return root
