@@ -152,6 +152,8 @@ func newRoot(g *globals) *cobra.Command {
 	f.DurationVar(&g.timeout, "timeout", 10*time.Second, "how long to wait for a server")
 	f.BoolVar(&g.noColor, "no-color", false, "no colours")
 	f.BoolVar(&g.ascii, "ascii", false, "only ASCII signs")
+	_ = root.RegisterFlagCompletionFunc("context", g.completeContexts)
+	_ = root.RegisterFlagCompletionFunc("app", g.completeApps)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError("%w; see 'belay help %s'", err, strings.TrimPrefix(cmd.CommandPath(), "belay "))
 	})
@@ -168,10 +170,10 @@ func newRoot(g *globals) *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add("see", newListCmd(g), newGetCmd(g))
+	add("see", newListCmd(g), newGetCmd(g), newInstancesCmd(g), newDoctorCmd(g))
 	add("file", newFileCmd(g))
 	add("host", newDemoCmd(g), newRunCmd(g))
-	add("other", newVersionCmd(g))
+	add("other", newInitCmd(g), newContextsCmd(g), newUseCmd(g), newConfigCmd(g), newVersionCmd(g))
 	return root
 }
 
