@@ -105,6 +105,9 @@ func conform(t *testing.T, tg target) {
 	}
 }
 
+// oneCall keeps no connections: those of a restarted server would be dead.
+var oneCall = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
 type form map[string]string
 
 // http makes a call; a form goes into the query of GET and DELETE and into the body of POST. Keys that begin with @
@@ -136,7 +139,7 @@ func (tg target) http(t testing.TB, method, path string, params form) (status in
 	if method == "POST" {
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := oneCall.Do(req)
 	if err != nil {
 		return 0, err.Error(), nil
 	}
@@ -275,7 +278,7 @@ func (tg target) connect(t testing.TB, register bool) *raw {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &raw{t: t, unary: pb.NewRequestClient(conn), pushes: make(chan *pb.Payload, 100)}
+	r := &raw{t: t, unary: pb.NewRequestClient(conn), pushes: make(chan *pb.Payload, 10_000)}
 	done := make(chan struct{})
 	close(done)
 	t.Cleanup(func() { _ = conn.Close(); <-done })

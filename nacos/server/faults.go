@@ -241,10 +241,11 @@ func (f *Faults) restarted() {
 	}
 }
 
-// reply delays a reply that is ready, as asked, and reports whether it is to be cut.
+// reply delays a reply that is ready, as asked, and reports whether it is to be cut: by a fault, or because nobody is
+// there any more to hear it.
 func (f *Faults) reply(ctx context.Context, op Op) (cut bool) {
 	if r := f.take(faultSlow, op); r != nil {
 		wait(ctx, r.wait)
 	}
-	return f.take(faultCut, op) != nil
+	return f.take(faultCut, op) != nil || ctx.Err() != nil
 }

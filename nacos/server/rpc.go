@@ -26,15 +26,17 @@ const hardMessage = maxMessage + 4<<20
 
 // rpcService serves the gRPC port of one run of the server.
 type rpcService struct {
+	pb.UnimplementedRequestServer // later SDKs insist on these
+	pb.UnimplementedBiRequestStreamServer
+
 	server *Server
 	socket *socket
 	grpc   *grpc.Server
 	calls  sync.WaitGroup
-	ctx    context.Context // ends when the run does
 }
 
-func newRPCService(ctx context.Context, s *Server, l net.Listener) *rpcService {
-	r := &rpcService{server: s, socket: newSocket(l, &s.faults.gate), ctx: ctx}
+func newRPCService(s *Server, l net.Listener) *rpcService {
+	r := &rpcService{server: s, socket: newSocket(l, &s.faults.gate)}
 	r.grpc = grpc.NewServer(
 		grpc.StatsHandler(r),
 		grpc.MaxRecvMsgSize(hardMessage),
@@ -49,18 +51,16 @@ func newRPCService(ctx context.Context, s *Server, l net.Listener) *rpcService {
 }
 
 func (r *rpcService) serve() error {
-	if err := r.grpc.Serve(r.socket); err != nil && !errors.Is(err, grpc.ErrServerStopped) && r.ctx.Err() == nil {
+	if err := r.grpc.Serve(r.socket); err != nil && !errors.Is(err, grpc.ErrServerStopped) && !errors.Is(err, net.ErrClosed) {
 		return fmt.Errorf("serve gRPC: %w", err)
 	}
 	return nil
 }
 
-// stop cuts all connections and waits for the calls in progress.
-func (r *rpcService) stop() error {
-	err := r.socket.Close()
+// stop waits for the calls in progress; their connections are cut already.
+func (r *rpcService) stop() {
 	r.grpc.Stop()
 	r.calls.Wait()
-	return err
 }
 
 type connectionKey struct{}

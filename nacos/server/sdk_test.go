@@ -4,6 +4,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/nacos-group/nacos-sdk-go/v2/clients"
 	"github.com/nacos-group/nacos-sdk-go/v2/clients/config_client"
 	"github.com/nacos-group/nacos-sdk-go/v2/common/constant"
+	"github.com/nacos-group/nacos-sdk-go/v2/util"
 	"github.com/nacos-group/nacos-sdk-go/v2/vo"
 
 	"github.com/belay-mq/belay/nacos/server"
@@ -18,6 +20,9 @@ import (
 
 // patience is how long tests wait for what must come; the machine may be busy.
 const patience = 20 * time.Second
+
+// sdkPause keeps changes apart for the SDK: one that is pushed while it still handles the one before is lost in it.
+const sdkPause = 200 * time.Millisecond
 
 func start(t testing.TB, cfg server.Config) *server.Server {
 	t.Helper()
@@ -33,9 +38,13 @@ func start(t testing.TB, cfg server.Config) *server.Server {
 	return s
 }
 
+// findLocalIP lets the SDK find its own address before clients do so at the same time, without a lock.
+var findLocalIP = sync.OnceFunc(func() { util.LocalIP() })
+
 // sdkClient connects the unmodified SDK.
 func sdkClient(t testing.TB, addr string, change func(*constant.ClientConfig)) config_client.IConfigClient {
 	t.Helper()
+	findLocalIP()
 	host, portText, err := net.SplitHostPort(addr)
 	if err != nil {
 		t.Fatal(err)
@@ -127,6 +136,7 @@ func TestSDK(t *testing.T) {
 				t.Fatal(ok, err)
 			}
 			await(t, seen, "a=1")
+			time.Sleep(sdkPause)
 			if content, err := c.GetConfig(k); content != "a=1" || err != nil {
 				t.Fatalf("%q, %v", content, err)
 			}
@@ -137,6 +147,8 @@ func TestSDK(t *testing.T) {
 				if !ok || err != nil {
 					t.Fatal(ok, err)
 				}
+				await(t, seen, "a=2")
+				time.Sleep(sdkPause)
 			} else if ok || err == nil || err.Error() != "Cas publish fail, server md5 may have changed." {
 				t.Fatal(ok, err)
 			}
@@ -145,6 +157,7 @@ func TestSDK(t *testing.T) {
 				t.Fatal(ok, err)
 			}
 			await(t, seen, "a=3")
+			time.Sleep(sdkPause)
 			if ok, err := c.DeleteConfig(k); !ok || err != nil {
 				t.Fatal(ok, err)
 			}

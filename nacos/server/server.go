@@ -154,7 +154,7 @@ func (s *Server) start(ctx context.Context, addr string) error {
 	s.dump.load()
 
 	runCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	r := &run{cancel: cancel, rpc: newRPCService(runCtx, s, rpc), errs: make(chan error, 3+len(listeners))}
+	r := &run{cancel: cancel, rpc: newRPCService(s, rpc), errs: make(chan error, 3+len(listeners))}
 	for l, handler := range listeners {
 		r.webs = append(r.webs, newWebService(runCtx, s, l, handler))
 	}
@@ -188,8 +188,12 @@ func (r *run) work(log *slog.Logger, do func() error) {
 
 // stop ends a run at once, as kill -9 does, and returns what had gone wrong in it.
 func (r *run) stop() error {
+	errs := []error{r.rpc.socket.Close()} // first of all, so that nothing that ends is answered
+	for _, w := range r.webs {
+		errs = append(errs, w.socket.Close())
+	}
 	r.cancel()
-	errs := []error{r.rpc.stop()}
+	r.rpc.stop()
 	for _, w := range r.webs {
 		errs = append(errs, w.stop())
 	}

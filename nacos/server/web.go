@@ -47,9 +47,9 @@ func (w *webService) serve() error {
 	return nil
 }
 
-// stop cuts all connections and waits for the calls in progress.
+// stop waits for the calls in progress; their connections are cut already.
 func (w *webService) stop() error {
-	err := errors.Join(w.socket.Close(), w.http.Close())
+	err := w.http.Close()
 	w.calls.Wait()
 	return err
 }
