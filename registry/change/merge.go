@@ -54,13 +54,10 @@ func (r *record) find(id string, now int64) *Item {
 			return &r.items[i]
 		}
 	}
-	if r.tombs == nil {
-		return nil
-	}
-	tombs := *r.tombs
-	i, ok := slices.BinarySearchFunc(tombs, id, func(t tomb, id string) int { return strings.Compare(t.ID, id) })
-	if ok && tombs[i].until > now {
-		return &tombs[i].Item
+	if r.tombs != nil {
+		if i := searchTombs(*r.tombs, id); i >= 0 && (*r.tombs)[i].until > now {
+			return &(*r.tombs)[i].Item
+		}
 	}
 	return nil
 }
@@ -110,7 +107,7 @@ func (s *shard) apply(r *record, e *Event, seq uint64, now, clock int64) verdict
 	switch {
 	case e.Source == Clean:
 		r.pend.delta, r.live = r.pend.delta[:0], 0
-		r.pend.clean, r.pend.cover = true, false
+		r.pend.clean, r.pend.cover, r.pend.local = true, false, false
 		r.pend.reasons = 1 << Clean // who was owed a change of a key that is gone is owed it no more
 		r.exists, r.high = false, 0
 		return kept
@@ -118,13 +115,21 @@ func (s *shard) apply(r *record, e *Event, seq uint64, now, clock int64) verdict
 		return s.applyCover(r, e, seq, now, clock)
 	}
 	v, changed := stale, false
-	for i := range e.Items {
-		x := e.Items[i]
-		x.seq, x.gone = seq, false
-		got, ch := s.mergeItem(r, &x, now)
+	take := func(x *Item) {
+		got, ch := s.mergeItem(r, x, now)
 		changed = changed || ch
 		if got == kept {
 			v = kept
+		}
+	}
+	if len(e.Items) == 1 {
+		x := e.Items[0]
+		x.seq, x.gone = seq, false
+		take(&x)
+	} else {
+		list := own(e.Items, seq)
+		for i := range list {
+			take(&list[i])
 		}
 	}
 	if v == stale {
@@ -147,19 +152,9 @@ func (s *shard) applyCover(r *record, e *Event, seq uint64, now, clock int64) ve
 	if e.Scope == ScopeSnapshot && len(e.Items) == 0 && !r.exists {
 		return dropped
 	}
-	next := make([]Item, 0, len(e.Items))
-	for i := range e.Items {
-		x := e.Items[i]
-		x.seq, x.gone = seq, false
-		if j, ok := searchItems(next, x.ID); !ok {
-			next = slices.Insert(next, j, x)
-		} else if x.newer(&next[j]) {
-			next[j] = x
-		}
-	}
-	changed := !r.shows(next)
-	r.wipe()
-	r.pend.cover = true
+	next := own(e.Items, seq)
+	changed := !r.exists || !r.shows(next)
+	r.coverAll()
 	for i := range next {
 		if next[i].live() {
 			r.live++
@@ -170,6 +165,21 @@ func (s *shard) applyCover(r *record, e *Event, seq uint64, now, clock int64) ve
 	r.exists = true
 	r.newVersion(e, changed, clock)
 	return kept
+}
+
+// own copies an event's items, sorted, each id once.
+func own(items []Item, seq uint64) []Item {
+	out := make([]Item, 0, len(items))
+	for i := range items {
+		x := items[i]
+		x.seq, x.gone = seq, false
+		if j, ok := searchItems(out, x.ID); !ok {
+			out = slices.Insert(out, j, x)
+		} else if x.newer(&out[j]) {
+			out[j] = x
+		}
+	}
+	return out
 }
 
 // shows reports whether the accepted state has exactly the live items of next, by id and content.
@@ -188,10 +198,16 @@ func (r *record) shows(next []Item) bool {
 	return n == r.live
 }
 
-// wipe empties the pending list of live items; removals stay remembered.
-func (r *record) wipe() {
-	r.pend.delta = slices.DeleteFunc(r.pend.delta, func(x Item) bool { return !x.Unpub })
+// coverAll empties the pending list of live items and hides the cached ones; removals stay remembered.
+func (r *record) coverAll() {
+	r.pend.cover = true
 	r.live = 0
+	r.pend.delta = slices.DeleteFunc(r.pend.delta, func(x Item) bool { return !x.Unpub && !r.hides(x.ID) })
+	for i := range r.pend.delta {
+		if x := &r.pend.delta[i]; !x.Unpub {
+			x.gone, r.pend.tombs = true, true
+		}
+	}
 }
 
 // newVersion moves the key's version on: an external event brings its own, a local change makes one.
@@ -278,13 +294,26 @@ func (r *record) evict() {
 	}
 }
 
-// hides reports whether the pending list needs an entry of that id to cover a cached item.
+// hides reports whether the pending list needs an entry of that id to cover a cached item or tombstone.
 func (r *record) hides(id string) bool {
-	if r.pend.clean || r.pend.cover {
+	if r.pend.clean {
 		return false
 	}
-	_, ok := searchItems(r.items, id)
-	return ok
+	if !r.pend.cover {
+		if _, ok := searchItems(r.items, id); ok {
+			return true
+		}
+	}
+	return r.tombs != nil && searchTombs(*r.tombs, id) >= 0
+}
+
+// searchTombs returns the index of that id, or -1.
+func searchTombs(list []tomb, id string) int {
+	i, ok := slices.BinarySearchFunc(list, id, func(t tomb, id string) int { return strings.Compare(t.ID, id) })
+	if !ok {
+		return -1
+	}
+	return i
 }
 
 // trim bounds the removals that a pending list remembers: beyond most of them the oldest that hides nothing goes.

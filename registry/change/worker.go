@@ -117,6 +117,9 @@ func (s *shard) settle(r *record, now int64) Delivery {
 		r.delivered++
 		r.deliveredAt = now
 		s.count.Delivered++
+		if d.Outcome == Cleaned { // what came after the clean left nothing to tell of
+			d.Reasons = 1 << Clean
+		}
 	case Suppressed:
 		if events > 0 {
 			r.suppressed++

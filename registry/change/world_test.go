@@ -24,6 +24,9 @@ type world struct {
 	mu   sync.Mutex
 	seen []Delivery
 	told map[string][]Delivery
+
+	gaveUp bool // Close is expected to fail
+	judged int  // how many of seen the oracle's test has looked at
 }
 
 var theKey = Key{"dc", "com.example.Settle"}
@@ -62,7 +65,7 @@ func newWorld(t *testing.T, cfg Config) *world {
 
 func (w *world) end() {
 	w.t.Helper()
-	if _, err := w.Close(context.Background()); err != nil {
+	if _, err := w.Close(context.Background()); err != nil && !w.gaveUp {
 		w.t.Error(err)
 	}
 	w.balanced()
@@ -206,30 +209,16 @@ func TestOneEvent(t *testing.T) {
 				w := newWorld(t, Config{})
 				w.cached()
 				w.offer(tt.event)
-				w.settle(max(0, tt.delay-1))
-				if seen, _ := w.take(); tt.delay > 0 && len(seen) > 0 {
-					t.Fatalf("delivered too early: %+v", seen)
-				} else if tt.delay > 0 {
-					w.settle(20 * time.Millisecond)
-					seen, told := w.take()
-					checkOne(t, w, tt.event, seen, told, tt.outcome, tt.version, tt.items, tt.told, tt.stored)
-				} else {
-					w.mu.Lock()
-					w.seen = seen
-					w.mu.Unlock()
-					_, _ = w.take()
+				if tt.delay > 0 {
+					w.settle(tt.delay - 1)
+					if seen, _ := w.take(); len(seen) > 0 {
+						t.Fatalf("delivered too early: %+v", seen)
+					}
 				}
+				w.settle(10 * time.Millisecond)
+				seen, told := w.take()
+				checkOne(t, w, tt.event, seen, told, tt.outcome, tt.version, tt.items, tt.told, tt.stored)
 			})
-			if tt.delay == 0 {
-				synctest.Test(t, func(t *testing.T) {
-					w := newWorld(t, Config{})
-					w.cached()
-					w.offer(tt.event)
-					w.settle(10 * time.Millisecond)
-					seen, told := w.take()
-					checkOne(t, w, tt.event, seen, told, tt.outcome, tt.version, tt.items, tt.told, tt.stored)
-				})
-			}
 		})
 	}
 }
