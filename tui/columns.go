@@ -153,7 +153,7 @@ func stateText(v *view, r *fleet.Row) string {
 }
 
 func stateStyle(v *view, r *fleet.Row) style.Style {
-	if !r.Stale.IsZero() {
+	if !r.Stale.IsZero() || v.late() {
 		return v.st.Dim
 	}
 	_, _, s := v.st.State(r.State)

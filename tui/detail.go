@@ -263,7 +263,7 @@ func (d *detail) instances() []string {
 			state, how = containerGlyph(p.State)+" "+state, st.Warn
 		}
 		cons := fmt.Sprintf("%d/%d-%d", p.Consumers, p.Min, p.Max)
-		file := fmt.Sprintf("%.6s", cell.Clean(h.FileMD5))
+		file := short(h.FileMD5)
 		if a := d.v.snap.App(d.row.ID.App); a != nil && h.FileMD5 != "" {
 			if h.FileMD5 == a.File.MD5 {
 				file += " newest"
@@ -326,7 +326,7 @@ func (d *detail) changes() []string {
 		var cs []string
 		for _, c := range x.Changes {
 			if c.ListenerID == d.row.ID.Listener {
-				cs = append(cs, c.Field+" "+or(c.Before, "(none)")+" → "+or(c.After, "(none)"))
+				cs = append(cs, c.Field+" "+or(c.Before, "absent")+" → "+or(c.After, "absent"))
 			}
 		}
 		if len(cs) == 0 {

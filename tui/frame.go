@@ -169,7 +169,11 @@ func (m *Model) header() string {
 func (m *Model) pulse(h fleet.Health) string {
 	st := m.v.st
 	name := cell.Clean(h.Name)
-	switch h.State {
+	state := h.State
+	if state == fleet.HealthOK && m.v.late() {
+		state = fleet.HealthStale
+	}
+	switch state {
 	case fleet.HealthAbsent:
 		return ""
 	case fleet.HealthOK:
@@ -222,7 +226,7 @@ func (m *Model) banner() string {
 		text = t
 	}
 	switch {
-	case s.Version > 0 && m.v.now.Sub(s.At) > snapshotLate:
+	case m.v.late():
 		text, how = "nothing was read since "+m.v.moment(s.At)+", "+cell.Age(m.v.now.Sub(s.At))+" ago: all values are old", m.v.st.Bad
 	case text == "" && s.Blocked:
 		text = "RabbitMQ holds back publishers (memory or disk alarm): reports of instances may be late"

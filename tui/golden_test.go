@@ -201,6 +201,21 @@ func TestGoldens(t *testing.T) {
 		{"resume", func(d *driver) { d.press("r", "tab", " ") }, sizes[:1]},
 		{"palette", func(d *driver) { d.press(":"); d.typed("so") }, sizes[:2]},
 		{"filter", func(d *driver) { d.press("/"); d.typed("settle") }, sizes[:1]},
+		{"edit", func(d *driver) {
+			d.press("j", "e")
+			for range 7 {
+				d.press("down")
+			}
+			d.typed("rabbitmq.toggle.consumers[1].enable=maybe")
+			d.press("up", "end", "backspace", "backspace", "backspace", "backspace", "backspace")
+			d.typed("true")
+			d.press("down")
+		}, sizes[:3]},
+		{"edit-review", func(d *driver) {
+			d.press("j", "e", "down", "down", "end", "backspace", "backspace", "backspace", "backspace")
+			d.typed("false")
+			d.press("ctrl+s")
+		}, sizes[:1]},
 		{"steps", func(d *driver) { d.press("2", "k", "enter") }, sizes[:1]},
 	} {
 		for _, s := range c.sizes {

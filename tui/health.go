@@ -19,9 +19,14 @@ type health struct {
 
 func newHealth(v *view) *health { return &health{v: v} }
 
-func (s *health) setSize(w, h int) { s.w, s.h = w, h }
+func (s *health) setSize(w, h int) {
+	if w != s.w {
+		s.lines = nil
+	}
+	s.w, s.h = w, h
+}
 
-func (s *health) refresh() { s.lines = s.build() }
+func (s *health) refresh() { s.lines = nil }
 
 func (s *health) build() []string {
 	st := s.v.st
@@ -88,6 +93,9 @@ func (s *health) build() []string {
 }
 
 func (s *health) render() []string {
+	if s.lines == nil {
+		s.lines = s.build()
+	}
 	s.scroll = max(0, min(s.scroll, len(s.lines)-s.h))
 	return s.lines[s.scroll:min(len(s.lines), s.scroll+s.h)]
 }

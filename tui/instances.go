@@ -116,19 +116,22 @@ func newInstances(v *view) *instances {
 	return s
 }
 
+// short is the begin of an md5, enough to tell versions apart.
+func short(md5 string) string { return fmt.Sprintf("%.6s", cell.Clean(md5)) }
+
 // file says which version of the file a process has.
 func (s *instances) file(p process) string {
 	switch a := s.v.snap.App(p.app); {
 	case p.md5 == "":
 		return "none"
 	case a == nil || a.File.MD5 == "":
-		return fmt.Sprintf("%.6s", p.md5)
+		return short(p.md5)
 	case p.md5 != a.File.MD5:
-		return fmt.Sprintf("%.6s, not the newest", cell.Clean(p.md5))
+		return short(p.md5) + ", not the newest"
 	case p.in == nil:
-		return fmt.Sprintf("%.6s fetched", cell.Clean(p.md5))
+		return short(p.md5) + " fetched"
 	}
-	return fmt.Sprintf("%.6s newest", cell.Clean(p.md5))
+	return short(p.md5) + " newest"
 }
 
 func (s *instances) setSize(w, h int) {

@@ -35,6 +35,9 @@ func (v *view) age(t time.Time) time.Duration {
 	return max(0, at.Sub(t))
 }
 
+// late reports whether snapshots have stopped coming.
+func (v *view) late() bool { return v.snap.Version > 0 && v.now.Sub(v.snap.At) > snapshotLate }
+
 // snapshotLate is how old a snapshot may be before the screens say so.
 const snapshotLate = 3 * time.Second
 

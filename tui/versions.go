@@ -8,6 +8,7 @@ import (
 
 	"github.com/belay-mq/belay/registry/control"
 	"github.com/belay-mq/belay/registry/fleet"
+	"github.com/belay-mq/belay/registry/toggle"
 	"github.com/belay-mq/belay/tui/cell"
 	"github.com/belay-mq/belay/tui/filter"
 	"github.com/belay-mq/belay/tui/keys"
@@ -38,7 +39,7 @@ func newVersions(v *view) *versions {
 		table.Column[ver]{Title: "FROM", Min: 6, Max: 24, Fit: true, Priority: 50, Text: func(x ver) string { return or(cell.Clean(x.From), "-") }, Style: func(ver) style.Style { return v.st.Dim }},
 		table.Column[ver]{Title: "OP", Max: 8, Priority: 40, Text: func(x ver) string { return cell.Clean(x.Op) }},
 		table.Column[ver]{Title: "CHANGE", Min: 20, Flex: true, Keep: true, Text: s.change},
-		table.Column[ver]{Title: "MD5", Max: 7, Priority: 30, Text: func(x ver) string { return fmt.Sprintf("%.6s", cell.Clean(x.MD5)) }, Style: func(ver) style.Style { return v.st.Dim }},
+		table.Column[ver]{Title: "MD5", Max: 7, Priority: 30, Text: func(x ver) string { return short(x.MD5) }, Style: func(ver) style.Style { return v.st.Dim }},
 	)
 	s.f.changed = func() {
 		s.match = filter.Parse(s.f.text)
@@ -59,9 +60,9 @@ func (s *versions) change(x *control.Version) string {
 	var mine, others []string
 	for _, c := range x.Changes {
 		if s.listener != "" && c.ListenerID == s.listener {
-			mine = append(mine, changeText(c))
+			mine = append(mine, c.String())
 		} else {
-			others = append(others, changeText(c))
+			others = append(others, c.String())
 		}
 	}
 	if s.listener != "" && len(mine) > 0 {
@@ -288,7 +289,7 @@ func (d *versionDialog) render(m *Model, w, h int) []string {
 		"",
 	}
 	if d.raw {
-		diff := diffLines(st, lineDiff(d.before, d.x.Text), in)
+		diff := diffLines(st, toggle.Unified([]byte(d.before), []byte(d.x.Text), 2), in)
 		if !d.x.Known {
 			diff = []string{st.Dim.Paint("the content of this version was not read")}
 		} else if len(diff) == 0 {
@@ -297,7 +298,7 @@ func (d *versionDialog) render(m *Model, w, h int) []string {
 		lines = append(lines, diff...)
 	} else {
 		for _, c := range d.x.Changes {
-			for _, l := range cell.Wrap(cell.Clean(changeText(c)), in-2) {
+			for _, l := range cell.Wrap(cell.Clean(c.String()), in-2) {
 				lines = append(lines, "  "+l)
 			}
 		}

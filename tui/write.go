@@ -48,8 +48,7 @@ type writeDialog struct {
 	title string
 	verb  string // of the button
 	ids   []fleet.ID
-	rows  map[fleet.ID]*fleet.Row // as they were when it opened
-	fixed []control.Intent        // of an edit, a rollback: made elsewhere
+	fixed []control.Intent // of an edit, a rollback: made elsewhere
 
 	fields map[stop]*field.Field
 	one    bool
@@ -71,13 +70,13 @@ type writeDialog struct {
 	scroll   int
 	conflict *nacos.ConflictError
 	yours    *control.Plan // what was confirmed before the conflict
+	done     func(*Model)  // called when it was written; may be nil
 }
 
 func newWrite(m *Model, op control.Op, rows []*fleet.Row) *writeDialog {
-	d := &writeDialog{op: op, verb: title(string(op)), rows: map[fleet.ID]*fleet.Row{}, fields: map[stop]*field.Field{}}
+	d := &writeDialog{op: op, verb: title(string(op)), fields: map[stop]*field.Field{}}
 	for _, r := range rows {
 		d.ids = append(d.ids, r.ID)
-		d.rows[r.ID] = r
 	}
 	what := strconv.Itoa(len(rows)) + " listeners"
 	if len(rows) == 1 {
@@ -522,6 +521,9 @@ func (d *writeDialog) applied(m *Model, msg applyMsg) (closed bool, cmd tea.Cmd)
 	if bad {
 		d.failed = strings.Join(said, "; ")
 		return false, nil
+	}
+	if d.done != nil {
+		d.done(m)
 	}
 	m.home().t.Unmark()
 	m.say(string(d.op)+": "+strings.Join(said, "; ")+". The row shows how far it has come.", false)

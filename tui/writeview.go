@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/belay-mq/belay/registry/control"
-	"github.com/belay-mq/belay/registry/fleet"
+	"github.com/belay-mq/belay/registry/toggle"
 	"github.com/belay-mq/belay/tui/cell"
 	"github.com/belay-mq/belay/tui/style"
 	"github.com/belay-mq/belay/tui/when"
@@ -162,7 +162,7 @@ func (d *writeDialog) fileLines(m *Model, f control.FilePlan, w int, para func(s
 	}
 	if len(f.Changes) > 0 && (d.op == control.Edit || d.op == control.Rollback || d.op == control.Undo) {
 		for _, c := range f.Changes {
-			para(st.Plain, "  ", changeText(c))
+			para(st.Plain, "  ", c.String())
 		}
 	}
 	if !f.Unchanged {
@@ -362,17 +362,9 @@ func (d *writeDialog) conflictLines(m *Model, w int, para func(style.Style, stri
 	case d.conflict.Actual.Absent:
 		*out = append(*out, st.Del.Paint("  the file was removed"))
 	default:
-		*out = append(*out, diffLines(st, lineDiff(base, d.conflict.Actual.Text), w)...)
+		*out = append(*out, diffLines(st, toggle.Unified([]byte(base), []byte(d.conflict.Actual.Text), 1), w)...)
 	}
 	*out = append(*out, st.Bold.Paint("yours"))
 	*out = append(*out, diffLines(st, yours, w)...)
 	*out = append(*out, st.Bold.Paint("merged: your intent on their text"))
-}
-
-// rowOf is a listener's row now, or as it was when the dialog opened.
-func (d *writeDialog) rowOf(m *Model, id fleet.ID) *fleet.Row {
-	if r := m.v.snap.Row(id); r != nil {
-		return r
-	}
-	return d.rows[id]
 }

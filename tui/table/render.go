@@ -78,7 +78,7 @@ func (t *Table[R, K]) line(b *strings.Builder, i int, marked bool) {
 			b.WriteString(cell.Blank(gap))
 		}
 		col := &t.cols[c]
-		text := col.Text(r)
+		text := cell.Clean(col.Text(r)) // whatever a column forgot
 		if col.Right {
 			text = cell.Right(text, t.widths[n])
 		} else {

@@ -12,6 +12,7 @@ import (
 	"github.com/belay-mq/belay/registry/control"
 	"github.com/belay-mq/belay/registry/feed"
 	"github.com/belay-mq/belay/registry/fleet"
+	"github.com/belay-mq/belay/registry/toggle"
 )
 
 // Backend is a tui.Backend of values. It is safe for concurrent use.
@@ -147,6 +148,11 @@ func (b *Backend) Plan(ctx context.Context, is ...control.Intent) (*control.Plan
 		f.Intents = append(f.Intents, in)
 		if !in.At.IsZero() || !in.Until.IsZero() {
 			p.Timed = true
+		}
+		if in.Op == control.Edit {
+			a, z := toggle.Parse(toggle.Properties, []byte(File)), toggle.Parse(toggle.Properties, []byte(*in.Text))
+			f.Changes, f.Diff = toggle.Diff(a, z), toggle.Unified([]byte(File), []byte(*in.Text), 1)
+			f.Base = b.snap.App(in.ID.App).File
 		}
 		r := b.snap.Row(in.ID)
 		if r == nil {
