@@ -281,12 +281,8 @@ func (c *Center) shutdown(ctx context.Context) (CloseReport, error) {
 			s.aborted = s.aborted || abort
 			s.sleeping = 0
 			s.madeRoom()
-			s.turn.Broadcast()
+			s.stir()
 			s.mu.Unlock()
-			select {
-			case s.wake <- struct{}{}:
-			default:
-			}
 		}
 	}
 	stop(ctx.Err() != nil)

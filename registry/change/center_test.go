@@ -442,6 +442,19 @@ func TestCloseGivesUp(t *testing.T) {
 	})
 }
 
+// Close ends although a key's turn is taken while nothing else is left to do.
+func TestCloseWhileDelivering(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, Config{Shards: 1, Observe: func(Delivery) { time.Sleep(2 * time.Second) }})
+		w.offer(pub(theKey, "r", "a"))
+		w.settle(600 * time.Millisecond)
+		w.offer(pub(theKey, "r", "b"), merge(PubTemp, 0, r("t", "t", 1)))
+		if report, err := w.Close(t.Context()); err != nil || report.Delivered != 3 {
+			t.Errorf("Close: %+v, %v", report, err)
+		}
+	})
+}
+
 // Many producers, real time, every kind of event: the accounts balance at every look, and every key ends as its last
 // event says.
 func TestStress(t *testing.T) {

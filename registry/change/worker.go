@@ -16,7 +16,7 @@ func (s *shard) work(id uint8) {
 	defer s.mu.Unlock()
 	for {
 		if s.aborted {
-			s.turn.Broadcast()
+			s.stir()
 			return
 		}
 		now := s.now()
@@ -31,7 +31,7 @@ func (s *shard) work(id uint8) {
 			continue
 		}
 		if s.closed && s.npend == 0 && s.temps.len()+len(s.parked) == 0 {
-			s.turn.Broadcast()
+			s.stir()
 			return
 		}
 		if s.led {
@@ -39,6 +39,15 @@ func (s *shard) work(id uint8) {
 			continue
 		}
 		s.lead(timer, now)
+	}
+}
+
+// stir makes every worker look again.
+func (s *shard) stir() {
+	s.turn.Broadcast()
+	select {
+	case s.wake <- struct{}{}:
+	default:
 	}
 }
 
