@@ -84,5 +84,6 @@ func (s *Store) holdOnce(ctx context.Context) error {
 			l.cell.refresh()
 		}
 	}
-	return sleep(ctx, holdPause)
+	_ = sleep(ctx, holdPause) // cut short where more became known
+	return nil
 }
