@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -77,12 +78,12 @@ func StartEmbedded(ctx context.Context, c *config.Context, dir string, log *slog
 		resolved.Nacos = &n
 	}
 	if c.RabbitMQ != nil && c.RabbitMQ.Embedded {
-		e.broker, err = broker.Listen(ctx, broker.Config{Logger: log, Vhosts: vhosts(c)})
+		e.broker, err = broker.Listen(ctx, broker.Config{Logger: log, ManagementAddr: "127.0.0.1:0", Vhosts: vhosts(c)})
 		if err != nil {
 			return nil, fmt.Errorf("start the embedded broker: %w", err)
 		}
 		r := *c.RabbitMQ
-		r.Embedded, r.URL = false, config.Secret(e.broker.URL())
+		r.Embedded, r.URL, r.Management = false, config.Secret(e.broker.URL()), managementURL(e.broker)
 		resolved.RabbitMQ = &r
 	}
 	if c.Releases != nil && c.Releases.Embedded {
@@ -94,6 +95,16 @@ func StartEmbedded(ctx context.Context, c *config.Context, dir string, log *slog
 		}
 	}
 	return e, e.writeConfig()
+}
+
+// managementURL is the broker's management API with the login of its default user.
+func managementURL(b *broker.Broker) config.Secret {
+	u, err := url.Parse(b.ManagementURL())
+	if err != nil || u.Host == "" {
+		return ""
+	}
+	u.User = url.UserPassword("guest", "guest")
+	return config.Secret(u.String())
 }
 
 // vhosts lists the virtual hosts that a context's applications use.
