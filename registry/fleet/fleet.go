@@ -181,8 +181,8 @@ func (f *Fleet) Run(ctx context.Context) error {
 	for {
 		began := time.Now()
 		f.rebuild(began)
-		// However large the fleet, joining it takes about a tenth of a core at most.
-		gap := time.NewTimer(max(minGap, min(9*time.Since(began), lookAgain)))
+		// However large the fleet, joining it takes about a twentieth of a core.
+		gap := time.NewTimer(max(minGap, min(19*time.Since(began), 2*lookAgain)))
 		select {
 		case <-ctx.Done():
 			gap.Stop()
