@@ -26,7 +26,7 @@ func brokers(t *testing.T, f func(t *testing.T, url string, b *broker.Broker)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer b.Close(context.Background())
+		t.Cleanup(func() { b.Close(context.Background()) })
 		f(t, b.URL(), b)
 	})
 	t.Run("rabbitmq", func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestASilentInstanceIsLost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer b.Close(context.Background())
+	t.Cleanup(func() { b.Close(context.Background()) })
 	watcher := presence.New(presence.Config{Conn: dial(t, b.URL(), "", "dashboard"), Interval: 100 * time.Millisecond})
 	start(t, watcher.Collect)
 	conn := dial(t, b.URL(), "app", "victim")
@@ -177,7 +177,7 @@ func TestAnOutageIsNobodysLoss(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer b.Close(context.Background())
+	t.Cleanup(func() { b.Close(context.Background()) })
 	watcher := presence.New(presence.Config{Conn: dial(t, b.URL(), "", "dashboard"), Interval: 100 * time.Millisecond})
 	start(t, watcher.Collect)
 	sender := presence.New(presence.Config{Conn: dial(t, b.URL(), "app", "there"), Interval: 100 * time.Millisecond})

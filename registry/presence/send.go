@@ -22,7 +22,8 @@ func (p *Presence) Send(ctx context.Context, source func() Report) error {
 	wg.Go(func() { p.again(ctx, "answer", p.answer) })
 	p.again(ctx, "send", s.session)
 	wg.Wait()
-	return s.bye()
+	s.bye()
+	return nil
 }
 
 type sender struct {
@@ -138,14 +139,17 @@ func (s *sender) send(ctx context.Context, bye bool) error {
 	return nil
 }
 
-// bye sends the goodbye on the channel that is still open, and closes it.
-func (s *sender) bye() error {
+// bye sends the goodbye on the channel that is still open, and closes it. Without a
+// broker there is nobody to tell, and the others find out by themselves.
+func (s *sender) bye() {
 	if s.ch == nil {
-		return nil
+		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	err := guard("bye", func() error { return s.send(ctx, true) })
+	if err := guard("bye", func() error { return s.send(ctx, true) }); err != nil {
+		s.p.log.Debug("the goodbye could not be sent", "error", err)
+	}
 	closing := make(chan struct{})
 	go func() {
 		defer close(closing)
@@ -155,5 +159,4 @@ func (s *sender) bye() error {
 	case <-closing:
 	case <-ctx.Done():
 	}
-	return err
 }
