@@ -2,10 +2,12 @@ package tui
 
 import (
 	"fmt"
-	"sort"
+	"math"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/belay-mq/belay/consumers/observe"
 	"github.com/belay-mq/belay/registry/fleet"
 	"github.com/belay-mq/belay/tui/cell"
 	"github.com/belay-mq/belay/tui/filter"
@@ -33,45 +35,30 @@ type consumers struct {
 	hold    bool // a dialog is open: rows keep their places
 }
 
-// orders are what the list can be sorted by.
+// orders are what the list can be sorted by; without a key it is the snapshot's
+// order, by name.
 var orders = []struct {
 	name string
 	col  int // of consumerColumns
 	desc bool
-	less func(a, b *fleet.Row) int
+	key  func(*fleet.Row) float64
 }{
-	{"ready", colReady, true, func(a, b *fleet.Row) int { return byNumber(a.Ready.Known, a.Ready.Value, b.Ready.Known, b.Ready.Value) }},
-	{"unacked", colUnack, true, func(a, b *fleet.Row) int {
-		return byNumber(a.Unacked.Known, a.Unacked.Value, b.Unacked.Known, b.Unacked.Value)
-	}},
-	{"in", colIn, true, func(a, b *fleet.Row) int {
-		return byNumber(a.InRate.Known, a.InRate.Value, b.InRate.Known, b.InRate.Value)
-	}},
-	{"out", colOut, true, func(a, b *fleet.Row) int {
-		return byNumber(a.OutRate.Known, a.OutRate.Value, b.OutRate.Known, b.OutRate.Value)
-	}},
-	{"errors", colErr, true, func(a, b *fleet.Row) int {
-		return byNumber(a.ErrRate.Known, a.ErrRate.Value, b.ErrRate.Known, b.ErrRate.Value)
-	}},
-	{"since", colSince, true, func(a, b *fleet.Row) int { return a.Since.Compare(b.Since) }},
-	{"state", colState, false, func(a, b *fleet.Row) int { return style.Rank(a.State) - style.Rank(b.State) }},
-	{"name", colListener, false, func(a, b *fleet.Row) int { return 0 }},
+	{"ready", colReady, true, func(r *fleet.Row) float64 { return numberKey(r.Ready) }},
+	{"unacked", colUnack, true, func(r *fleet.Row) float64 { return numberKey(r.Unacked) }},
+	{"in", colIn, true, func(r *fleet.Row) float64 { return numberKey(r.InRate) }},
+	{"out", colOut, true, func(r *fleet.Row) float64 { return numberKey(r.OutRate) }},
+	{"errors", colErr, true, func(r *fleet.Row) float64 { return numberKey(r.ErrRate) }},
+	{"since", colSince, true, func(r *fleet.Row) float64 { return float64(r.Since.UnixMilli()) }},
+	{"state", colState, false, func(r *fleet.Row) float64 { return float64(style.Rank(r.State)) }},
+	{"name", colListener, false, nil},
 }
 
-func byNumber(ak bool, a float64, bk bool, b float64) int {
-	if !ak {
-		a = -1
-	}
-	if !bk {
-		b = -1
-	}
-	switch {
-	case a < b:
+// numberKey orders readings; what was never read comes below all others.
+func numberKey(n observe.Number) float64 {
+	if !n.Known || math.IsNaN(n.Value) {
 		return -1
-	case a > b:
-		return 1
 	}
-	return 0
+	return n.Value
 }
 
 func newConsumers(v *view) *consumers {
@@ -118,6 +105,9 @@ func (c *consumers) refresh() {
 		same = rows[i] == c.ids[i] || rows[i].ID == c.ids[i].ID
 	}
 	c.ids = rows
+	if !same {
+		c.t.Measure(rows)
+	}
 	if c.resort || !same || !c.hold && c.v.now.Sub(c.sorted) >= sortEvery {
 		c.sort(rows)
 	}
@@ -148,22 +138,37 @@ func (c *consumers) matchQueue(r *fleet.Row) bool {
 	return false
 }
 
+// sort orders rows anew. Rows that are alike keep the order of the snapshot.
 func (c *consumers) sort(rows []*fleet.Row) {
-	c.order = c.order[:0]
-	for i := range rows {
-		c.order = append(c.order, int32(i))
+	type keyed struct {
+		key float64
+		at  int32
 	}
-	less := orders[c.by].less
-	sort.SliceStable(c.order, func(i, j int) bool {
-		d := less(rows[c.order[i]], rows[c.order[j]])
+	ks := make([]keyed, len(rows))
+	key := orders[c.by].key
+	for i, r := range rows {
+		k := float64(i) // by name is the snapshot's own order
+		if key != nil {
+			k = key(r)
+		}
 		if c.desc {
-			d = -d
+			k = -k
 		}
-		if d == 0 && orders[c.by].name == "name" && c.desc {
-			return c.order[i] > c.order[j]
+		ks[i] = keyed{k, int32(i)}
+	}
+	slices.SortFunc(ks, func(a, b keyed) int {
+		switch {
+		case a.key < b.key:
+			return -1
+		case a.key > b.key:
+			return 1
 		}
-		return d < 0
+		return int(a.at) - int(b.at)
 	})
+	c.order = c.order[:0]
+	for _, k := range ks {
+		c.order = append(c.order, k.at)
+	}
 	c.sorted = c.v.now
 }
 

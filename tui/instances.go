@@ -172,6 +172,7 @@ func (s *instances) refresh() {
 	if len(s.notes) > 3 {
 		s.notes = append(s.notes[:2], fmt.Sprintf(" … and %d more applications", len(s.notes)-2))
 	}
+	s.t.Measure(rows)
 	s.t.SetRows(rows)
 }
 

@@ -115,6 +115,7 @@ func (s *versions) fill() {
 			rows = append(rows, x)
 		}
 	}
+	s.t.Measure(rows)
 	s.t.SetRows(rows)
 }
 

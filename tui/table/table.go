@@ -87,20 +87,20 @@ func (t *Table[R, K]) SetRows(rows []R) {
 	if !found {
 		t.place(t.cur)
 	}
-	t.measure()
 	t.layout()
 	t.scroll()
 }
 
-// measure finds the widest text of the columns that fit theirs.
-func (t *Table[R, K]) measure() {
+// Measure gives the columns that fit the width of the widest text of these rows:
+// all there are, so that a filter does not move columns.
+func (t *Table[R, K]) Measure(rows []R) {
 	for c := range t.cols {
 		col := &t.cols[c]
 		if !col.Fit {
 			continue
 		}
 		w := max(col.Min, cell.Width(col.Title))
-		for _, r := range t.rows {
+		for _, r := range rows {
 			if w >= col.Max {
 				break
 			}
@@ -108,6 +108,7 @@ func (t *Table[R, K]) measure() {
 		}
 		t.fits[c] = min(w, col.Max)
 	}
+	t.layout()
 }
 
 // grow widens the columns that grow with what is on the screen. It reports

@@ -20,6 +20,7 @@ type Backend struct {
 	mu       sync.Mutex
 	snap     *fleet.Snapshot
 	lines    []feed.Line
+	first    uint64 // Seq of the line before lines[0]
 	pending  []feed.Line
 	versions []control.Version
 	histErr  error
@@ -53,8 +54,18 @@ func (b *Backend) Add(lines ...feed.Line) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, l := range lines {
-		l.Seq = uint64(len(b.lines) + 1)
+		l.Seq = b.first + uint64(len(b.lines)) + 1
 		b.lines = append(b.lines, l)
+	}
+}
+
+// Drop keeps only the newest n lines.
+func (b *Backend) Drop(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if over := len(b.lines) - n; over > 0 {
+		b.lines = append([]feed.Line(nil), b.lines[over:]...)
+		b.first += uint64(over)
 	}
 }
 
@@ -90,11 +101,16 @@ func (b *Backend) Snapshot() *fleet.Snapshot {
 func (b *Backend) Feed(after uint64, most int) ([]feed.Line, uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	lost := uint64(0)
+	if after < b.first {
+		lost, after = b.first-after, b.first
+	}
+	after -= b.first
 	if after >= uint64(len(b.lines)) {
-		return nil, 0
+		return nil, lost
 	}
 	ls := b.lines[after:]
-	return ls[:min(len(ls), most):min(len(ls), most)], 0
+	return ls[:min(len(ls), most):min(len(ls), most)], lost
 }
 
 // Pending implements tui.Backend.
