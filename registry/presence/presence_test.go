@@ -129,8 +129,12 @@ func TestReportsReachAnotherProcess(t *testing.T) {
 		})
 		watcher := presence.Over(dial(t, url, "", unique(t, "dashboard")))
 		start(t, watcher.Collect)
-		// The sender reports every hour here: what arrives was asked for.
+		// The sender reports every hour here: what arrives was asked for. It is asked
+		// again, since it may not have been listening the first time.
 		await(t, watcher, "the answer to a question", func(s []presence.Seen) bool {
+			if err := watcher.Ask(t.Context()); err != nil {
+				t.Fatal(err)
+			}
 			i := find(s, name)
 			return i != nil && i.Report.App == "settle.service" && i.Report.Listeners[0].State == "running"
 		})

@@ -48,14 +48,14 @@ func (s *sender) session(ctx context.Context) error {
 	closed := ch.NotifyClose(make(chan *amqp.Error, 1))
 	s.ch = ch
 	for {
-		if err := s.send(ctx, false); err != nil {
-			s.ch = nil
-			closeSoon(ch)
-			return err
+		err := s.send(ctx, false)
+		if err == nil {
+			err = s.wait(ctx, closed)
 		}
-		if err := s.wait(ctx, closed); err != nil {
+		if err != nil {
 			if ctx.Err() == nil {
 				s.ch = nil
+				closeSoon(ch)
 			}
 			return err
 		}
