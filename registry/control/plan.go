@@ -19,7 +19,7 @@ const (
 	Scale    Op = "scale"
 	Edit     Op = "edit"     // a whole new text
 	Rollback Op = "rollback" // a version of the history
-	Undo     Op = "undo"     // the former values of my last write
+	Undo     Op = "undo"     // the former values of my last write; see [Control.UndoPlan]
 )
 
 // Intent is what a user wants changed. Held against the current file it
@@ -34,8 +34,8 @@ type Intent struct {
 	Reason string
 	// At and Until make a planned window or an end; zero: now, and until resumed.
 	At, Until time.Time
-	// Min and Max: the concurrency of Scale (both set), or of "resume with one
-	// consumer"; nil leaves it alone.
+	// Min and Max: the concurrency of Scale, or of "resume with one consumer"; nil
+	// leaves it alone.
 	Min, Max *int
 	// Text is the new text of Edit.
 	Text *string
@@ -44,6 +44,8 @@ type Intent struct {
 	// Force writes although the file had a fault before; it never passes a fatal
 	// input, a document separator or a new fault.
 	Force bool
+
+	undo *toggle.Intent // of Undo: the former values
 }
 
 // Plan is a set of intents held against the files as they are now. It is
@@ -89,6 +91,9 @@ type FilePlan struct {
 	TwoStep  bool
 	Affected []Affected
 	Warnings []Warning
+
+	orders []toggle.Intent // the changes of the file; empty for a whole new text
+	steps  map[string]bool // the listeners of a two-step scale
 }
 
 // Affected is a listener that the plan changes, and where it runs.
@@ -100,7 +105,10 @@ type Affected struct {
 
 // Warning is something the user should read before confirming.
 type Warning struct {
-	Code string // stable
+	// Code is stable: a code of package toggle for a fault of the file, else
+	// "already", "audit", "metadata", "no-writer", "not-ours", "past",
+	// "stale", "undo-absent", "undo-changed", "undo-kept" or "unknown".
+	Code string
 	App  string
 	Text string
 }
@@ -119,6 +127,11 @@ type Written struct {
 	Err   error // *nacos.ConflictError, *toggle.Refusal, …; nil when written or unchanged
 	// Merged: somebody else's change was found and the intent applied to it.
 	Merged bool
+	// UnchangedBy names who made the file so where nothing had to be written.
+	UnchangedBy string
+	// Lost is what a change of somebody else had written that this write
+	// overwrote, on a server that ignores the expected md5 (r-nacos).
+	Lost string
 }
 
 // Version is one version of a toggle file.

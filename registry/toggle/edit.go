@@ -1,6 +1,7 @@
 package toggle
 
 import (
+	"errors"
 	"fmt"
 	"sort"
 	"strings"
@@ -72,6 +73,27 @@ func Edit(f Format, text []byte, force bool, intents ...Intent) ([]byte, error) 
 		return nil, err
 	}
 	return e.text, nil
+}
+
+// Check says whether a whole new text may take the place of another one, by the
+// rules of [Edit]: the error is a [*Refusal] if services would not take it. With
+// force the faults that before has, too, are let through.
+func Check(f Format, before, after []byte, force bool) error {
+	new := read(f, after)
+	if p := new.fatal; p != nil {
+		return refuse(p.Code, p.Line, "%s", p.Text)
+	}
+	err := check(read(f, before), new, force)
+	var refusal *Refusal
+	if errors.As(err, &refusal) {
+		for _, p := range new.warnings { // the line of the text that is to be written
+			if p.Code == refusal.Code && p.Text == refusal.Text {
+				refusal.Line = p.Line
+				break
+			}
+		}
+	}
+	return err
 }
 
 // editor holds a text while intents are carried out on it.
