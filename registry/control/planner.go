@@ -206,7 +206,13 @@ func needsSteps(order toggle.Intent, have toggle.Toggle, row *fleet.Row) bool {
 	if row != nil && len(row.Hosts) > 0 || order.Min.Value == nil || order.Max.Value == nil {
 		return false
 	}
-	return have.Max == nil || *order.Min.Value > *have.Max
+	inForce := 1 // at least
+	if have.Max != nil {
+		inForce = *have.Max
+	} else if have.Min != nil {
+		inForce = *have.Min
+	}
+	return *order.Min.Value > inForce
 }
 
 // planText plans the replacement of the whole file.
