@@ -109,10 +109,10 @@ func (c *Control) applyFile(ctx context.Context, ticket uint64, f *FilePlan) (Wr
 	w = pub.outcome(err)
 	follow.written(w, pub)
 	c.auditWrite(f, w, pub, began)
-	if w.Err != nil || w.MD5 == "" {
+	if pub.written.MD5 == "" {
 		return w, nil
 	}
-	record.wrote = pub.written
+	record.wrote = pub.written // of a scale that failed half-way, too: it can be undone
 	return w, record
 }
 
@@ -248,10 +248,7 @@ func (p *publication) publish(ctx context.Context) (nacos.State, error) {
 		}
 		state = found
 	}
-	state.Key = key
-	if state.MD5 == "" {
-		state.MD5, state.Text = sum(p.text), p.text
-	}
+	state.Key, state.Text, state.MD5, state.Absent = key, p.text, sum(p.text), false
 	return state, nil
 }
 

@@ -67,7 +67,8 @@ type Config struct {
 	// AuditDir is where the audit log is kept, one line of JSON for each write in
 	// audit.ndjson. Empty: none is kept.
 	AuditDir string
-	// Confirm is handed on in plans; RequireReason is enforced.
+	// Confirm is handed on in plans. RequireReason is enforced for pausing, resuming
+	// and scaling.
 	Confirm Confirm
 	// Context is the label of the environment in plans and audit lines.
 	Context string

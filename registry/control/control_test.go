@@ -32,7 +32,7 @@ func TestPlanPause(t *testing.T) {
 
 	until := time.Now().Add(time.Hour)
 	p := planned(t, c, Intent{Op: Pause, ID: id("SettleConsumer"), Reason: "vendor", Until: until})
-	if store.text() != before || store.tries != 0 {
+	if store.text() != before || store.tries() != 0 {
 		t.Fatal("a plan wrote")
 	}
 	f := p.Files[0]
@@ -108,7 +108,7 @@ func TestPlanRefusals(t *testing.T) {
 	}
 	ticket := applied(t, c, p)
 	var refusal *toggle.Refusal
-	if w := ticket.Files[0]; !errors.As(w.Err, &refusal) || w.Phase != fleet.WriteFailed || store.tries != 0 {
+	if w := ticket.Files[0]; !errors.As(w.Err, &refusal) || w.Phase != fleet.WriteFailed || store.tries() != 0 {
 		t.Errorf("got %+v", w)
 	}
 	p = planned(t, c, Intent{Op: Pause, ID: id("A"), Force: true})
@@ -145,8 +145,8 @@ func TestReadOnlyAndReason(t *testing.T) {
 	if _, err := c.Apply(t.Context(), planned(t, c, Intent{Op: Resume, ID: id("A"), Reason: "done"})); !errors.Is(err, ErrClosed) {
 		t.Errorf("got %v", err)
 	}
-	if store.writes != 1 {
-		t.Errorf("%d writes", store.writes)
+	if store.writes() != 1 {
+		t.Errorf("%d writes", store.writes())
 	}
 }
 
@@ -176,8 +176,8 @@ func TestAlready(t *testing.T) {
 	if p := planned(t, c, Intent{Op: Pause, ID: id("A")}, Intent{Op: Pause, ID: id("B")}); p.Files[0].Unchanged || len(p.Files[0].Changes) == 0 || codes(p.Warnings) != "already" {
 		t.Errorf("got %+v", p)
 	}
-	if store.tries != 0 {
-		t.Errorf("%d tries", store.tries)
+	if store.tries() != 0 {
+		t.Errorf("%d tries", store.tries())
 	}
 }
 
@@ -252,7 +252,7 @@ func TestConflictContradicts(t *testing.T) {
 				switch {
 				case tt.conflict && (conflict.Actual.Text != tt.theirs || store.text() != tt.theirs || w.Phase != fleet.Conflict):
 					t.Errorf("got %+v with\n%s", w, store.text())
-				case tt.by != "" && (w.UnchangedBy != tt.by || w.MD5 != "" || store.writes > 0):
+				case tt.by != "" && (w.UnchangedBy != tt.by || w.MD5 != "" || store.writes() > 0):
 					t.Errorf("got %+v", w)
 				case !tt.conflict && *lookup(t, store.text(), "A").Enable:
 					t.Errorf("got\n%s", store.text())
@@ -292,7 +292,7 @@ func TestEditConflict(t *testing.T) {
 	text := lines("A enable=false")
 	p := planned(t, c, Intent{Op: Edit, ID: fleet.ID{App: app}, Text: &text})
 	store.put(key, "# x\n"+lines("A"), "anna")
-	if w := applied(t, c, p).Files[0]; w.Phase != fleet.Conflict || store.writes != 0 {
+	if w := applied(t, c, p).Files[0]; w.Phase != fleet.Conflict || store.writes() != 0 {
 		t.Errorf("got %+v", w)
 	}
 }
@@ -355,8 +355,8 @@ func TestTwoSteps(t *testing.T) {
 		}
 		began := time.Now()
 		w := applied(t, c, p).Files[0]
-		if w.Err != nil || store.writes != 2 || time.Since(began) < 5*time.Second {
-			t.Fatalf("got %+v after %d writes and %s", w, store.writes, time.Since(began))
+		if w.Err != nil || store.writes() != 2 || time.Since(began) < 5*time.Second {
+			t.Fatalf("got %+v after %d writes and %s", w, store.writes(), time.Since(began))
 		}
 		if *between.Min != 1 || *between.Max != 8 {
 			t.Errorf("between %+v", between)

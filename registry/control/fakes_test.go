@@ -36,8 +36,8 @@ type memory struct {
 	states   map[nacos.Key]nacos.State
 	history  map[nacos.Key][]nacos.Change
 	watchers map[nacos.Key][]chan nacos.State
-	writes   int
-	tries    int
+	nWrites  int
+	nTries   int
 	losses   []string
 
 	// before is called before each write, without locks; it may write, too. fail
@@ -73,6 +73,19 @@ func (m *memory) put(k nacos.Key, text, by string) nacos.State {
 	return s
 }
 
+// writes counts the writes that were applied, tries all.
+func (m *memory) writes() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.nWrites
+}
+
+func (m *memory) tries() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.nTries
+}
+
 func (m *memory) text() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -105,8 +118,8 @@ func (m *memory) Watch(ctx context.Context, k nacos.Key) <-chan nacos.State {
 
 func (m *memory) write(k nacos.Key, c nacos.Content, base string) (nacos.State, error) {
 	m.mu.Lock()
-	m.tries++
-	try, before, fail := m.tries, m.before, m.fail
+	m.nTries++
+	try, before, fail := m.nTries, m.before, m.fail
 	m.mu.Unlock()
 	if before != nil {
 		before(try)
@@ -128,7 +141,7 @@ func (m *memory) write(k nacos.Key, c nacos.Content, base string) (nacos.State, 
 	}
 	s := m.put(k, c.Text, c.Operator)
 	m.mu.Lock()
-	m.writes++
+	m.nWrites++
 	m.mu.Unlock()
 	return s, err
 }

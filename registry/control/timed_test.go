@@ -56,19 +56,19 @@ func TestTimedOnce(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
 		got := lookup(t, store.text(), "A")
-		if *got.Enable || got.PauseAt != nil || got.ResumeAt == nil || *got.Reason != "vendor" || *got.UpdatedBy != "anna" || store.writes != 1 {
-			t.Fatalf("after %d writes\n%s", store.writes, store.text())
+		if *got.Enable || got.PauseAt != nil || got.ResumeAt == nil || *got.Reason != "vendor" || *got.UpdatedBy != "anna" || store.writes() != 1 {
+			t.Fatalf("after %d writes\n%s", store.writes(), store.text())
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		got = lookup(t, store.text(), "A")
-		if !*got.Enable || got.ResumeAt != nil || got.Reason != nil || store.writes != 2 || !strings.HasPrefix(store.text(), "# notes stay\n") {
-			t.Fatalf("after %d writes\n%s", store.writes, store.text())
+		if !*got.Enable || got.ResumeAt != nil || got.Reason != nil || store.writes() != 2 || !strings.HasPrefix(store.text(), "# notes stay\n") {
+			t.Fatalf("after %d writes\n%s", store.writes(), store.text())
 		}
 		time.Sleep(24 * time.Hour)
 		synctest.Wait()
-		if store.writes != 2 {
-			t.Errorf("%d writes", store.writes)
+		if store.writes() != 2 {
+			t.Errorf("%d writes", store.writes())
 		}
 		n := 0
 		for _, dir := range dirs {
@@ -109,8 +109,8 @@ func TestTimedPast(t *testing.T) {
 				time.Sleep(time.Second)
 				synctest.Wait()
 				got := lookup(t, store.text(), "A")
-				if got.Enable == nil || *got.Enable != tt.enable || got.PauseAt != nil || got.ResumeAt != nil || store.writes != 1 {
-					t.Errorf("after %d writes\n%s", store.writes, store.text())
+				if got.Enable == nil || *got.Enable != tt.enable || got.PauseAt != nil || got.ResumeAt != nil || store.writes() != 1 {
+					t.Errorf("after %d writes\n%s", store.writes(), store.text())
 				}
 			})
 		})
@@ -127,16 +127,16 @@ func TestTimedRetries(t *testing.T) {
 		defer stop()
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
-		if store.writes != 0 || store.tries < 5 || store.tries > 100 {
-			t.Fatalf("%d tries, %d writes", store.tries, store.writes)
+		if store.writes() != 0 || store.tries() < 5 || store.tries() > 100 {
+			t.Fatalf("%d tries, %d writes", store.tries(), store.writes())
 		}
 		store.mu.Lock()
 		store.fail = nil
 		store.mu.Unlock()
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if *lookup(t, store.text(), "A").Enable || store.writes != 1 {
-			t.Errorf("%d writes\n%s", store.writes, store.text())
+		if *lookup(t, store.text(), "A").Enable || store.writes() != 1 {
+			t.Errorf("%d writes\n%s", store.writes(), store.text())
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
@@ -147,8 +147,8 @@ func TestTimedRetries(t *testing.T) {
 		defer stop()
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if store.tries > 3 {
-			t.Errorf("%d tries\n%s", store.tries, store.text())
+		if store.tries() > 3 {
+			t.Errorf("%d tries\n%s", store.tries(), store.text())
 		}
 	})
 }
@@ -182,8 +182,8 @@ func TestTimedReadOnly(t *testing.T) {
 		defer stop()
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if store.tries != 0 {
-			t.Errorf("%d tries", store.tries)
+		if store.tries() != 0 {
+			t.Errorf("%d tries", store.tries())
 		}
 	})
 	if err := New(Config{}).Run(t.Context()); err == nil {
@@ -216,7 +216,7 @@ func TestTimedAndUser(t *testing.T) {
 		defer stop()
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if got := lookup(t, store.text(), "A"); !*got.Enable || store.writes != 0 {
+		if got := lookup(t, store.text(), "A"); !*got.Enable || store.writes() != 0 {
 			t.Errorf("got\n%s", store.text())
 		}
 	})
