@@ -41,7 +41,7 @@ func (g *globals) openDashboard(ctx context.Context) error {
 // process, nil where there are none.
 func (g *globals) dashboard(ctx context.Context, c *config.Context, servers *app.Embedded) error {
 	opts := g.options()
-	opts.Feed = true
+	opts.Dashboard = true
 	b, err := app.Open(ctx, c, opts)
 	if err != nil {
 		return err
@@ -70,6 +70,7 @@ func (g *globals) dashboard(ctx context.Context, c *config.Context, servers *app
 	return err
 }
 
-func (g *globals) timed(c *config.Context, name string) func(*nacos.Store) (registry.Timed, error) {
-	return nil
+// timed makes what carries out planned windows in a process that hosts an application.
+func (g *globals) timed(c *config.Context, name string) func(*nacos.Store) registry.Timed {
+	return func(s *nacos.Store) registry.Timed { return app.NewTimed(c, name, s, g.options()) }
 }

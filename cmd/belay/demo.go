@@ -79,6 +79,8 @@ func (g *globals) demo(ctx context.Context, cfg app.DemoConfig, headless bool) e
 		}
 		cfg.Logger = g.log
 	}
+	cfg.Timed = g.options()
+	cfg.Timed.StateDir, cfg.Timed.Operator = cfg.Dir, "belay"
 	d, err := app.StartDemo(ctx, cfg)
 	if err != nil {
 		return err

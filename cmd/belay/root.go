@@ -171,7 +171,8 @@ func newRoot(g *globals) *cobra.Command {
 		}
 	}
 	add("see", newListCmd(g), newGetCmd(g), newInstancesCmd(g), newDoctorCmd(g))
-	add("file", newFileCmd(g))
+	add("change", newPauseCmd(g), newResumeCmd(g), newScaleCmd(g), newEditCmd(g), newRollbackCmd(g))
+	add("file", newFileCmd(g), newHistoryCmd(g), newDiffCmd(g))
 	add("host", newDemoCmd(g), newRunCmd(g))
 	add("other", newInitCmd(g), newContextsCmd(g), newUseCmd(g), newConfigCmd(g), newVersionCmd(g))
 	return root

@@ -10,6 +10,7 @@ import (
 	"github.com/belay-mq/belay/cmd/belay/internal/config"
 	"github.com/belay-mq/belay/consumers"
 	"github.com/belay-mq/belay/nacos"
+	"github.com/belay-mq/belay/registry/control"
 	"github.com/belay-mq/belay/registry/fleet"
 	"github.com/belay-mq/belay/registry/presence"
 )
@@ -18,8 +19,9 @@ import (
 type Options struct {
 	// App restricts it to one application; empty: all of the context.
 	App string
-	// Feed keeps a timeline of changes.
-	Feed bool
+	// Dashboard: the process is one. It keeps a timeline of changes, carries out
+	// planned changes, and tells others of itself.
+	Dashboard bool
 	// Logger receives what goes wrong.
 	Logger *slog.Logger
 	// Operator is recorded as the author of writes.
@@ -38,6 +40,9 @@ type Backend struct {
 	store *nacos.Store
 	vhost []*vhost
 	fleet *fleet.Fleet
+	// control is nil where the context has no Nacos.
+	control *control.Control
+	started time.Time
 
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
@@ -60,7 +65,7 @@ func Open(ctx context.Context, c *config.Context, opts Options) (_ *Backend, err
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	b := &Backend{ctx: c, opts: opts, log: opts.Logger}
+	b := &Backend{ctx: c, opts: opts, log: opts.Logger, started: time.Now().UTC()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.Close(context.WithoutCancel(ctx)))
@@ -68,7 +73,7 @@ func Open(ctx context.Context, c *config.Context, opts Options) (_ *Backend, err
 	}()
 	fc := fleet.Config{
 		Context: c.Name, Label: c.Label, Logger: opts.Logger, DataIDs: []string{dataID(c.Nacos)},
-		ReadOnly: opts.ReadOnly || c.Writes.ReadOnly, Health: b.health,
+		ReadOnly: b.readOnly(), Health: b.health,
 	}
 	if c.Nacos != nil {
 		if b.store, err = openStore(c.Nacos, "belay", opts.Logger); err != nil {
@@ -86,6 +91,9 @@ func Open(ctx context.Context, c *config.Context, opts Options) (_ *Backend, err
 	}
 	fc.Apps = b.apps()
 	b.fleet = fleet.New(fc)
+	if b.store != nil {
+		b.control = b.newControl()
+	}
 	b.run(ctx)
 	return b, nil
 }
@@ -127,6 +135,9 @@ func (b *Backend) run(ctx context.Context) {
 	for _, v := range b.vhost {
 		b.goGuarded("presence", func() error { return v.presence.Collect(ctx) })
 	}
+	if b.opts.Dashboard {
+		b.runDashboard(ctx)
+	}
 }
 
 func (b *Backend) goGuarded(what string, f func() error) {
@@ -144,8 +155,11 @@ func (b *Backend) Close(ctx context.Context) error {
 	if b.cancel != nil {
 		b.cancel()
 	}
-	b.wg.Wait()
 	var errs []error
+	if b.control != nil {
+		errs = append(errs, b.control.Close(ctx))
+	}
+	b.wg.Wait()
 	if b.store != nil {
 		errs = append(errs, b.store.Close(ctx))
 	}

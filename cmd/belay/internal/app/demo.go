@@ -37,8 +37,9 @@ type DemoConfig struct {
 	Outages bool
 	// Speed multiplies the rates of all publishers. Default 1.
 	Speed float64
-	// Timed makes what carries out planned windows in the simulated instances.
-	Timed func(app string, s *nacos.Store) (registry.Timed, error)
+	// Timed are the options of what carries out planned windows in the simulated
+	// instances.
+	Timed Options
 }
 
 // Demo is a simulated production: servers, instances, publishers. Everything speaks to
@@ -72,7 +73,7 @@ var demoListeners = []demoListener{
 	{app: "order-service", id: "OrderConsumer", queue: "order", min: 2, max: 6, work: 30 * time.Millisecond, rate: 90, swing: 0.8, period: 100 * time.Second},
 	{app: "order-service", id: "InvoiceConsumer", queue: "invoice", min: 1, max: 2, work: 60 * time.Millisecond, rate: 0.5, poison: true, quorum: true, period: time.Minute},
 	{app: "order-service", id: "AuditConsumer", queue: "audit", min: 1, max: 2, work: 10 * time.Millisecond, rate: 30, swing: 0.5, period: 70 * time.Second},
-	{app: "order-service", id: "ReportConsumer", queue: "report", min: 1, max: 1, work: 500 * time.Millisecond, rate: 0.05, period: time.Minute},
+	{app: "order-service", id: "ReportConsumer", queue: "report", min: 1, max: 1, work: 50 * time.Millisecond, rate: 0.05, period: time.Minute},
 }
 
 // demoHosts are the simulated instances, by application.
@@ -160,9 +161,7 @@ func (d *Demo) newHost(ctx context.Context, app, name string, pid int) (*Host, e
 		App: app, Context: d.Context, Instance: fmt.Sprintf("%s:%d:%04x", name, pid, rand.IntN(1<<16)),
 		Logger: d.cfg.Logger, StateDir: filepath.Join(d.cfg.Dir, "instances", name),
 	}
-	if d.cfg.Timed != nil {
-		cfg.Timed = func(s *nacos.Store) (registry.Timed, error) { return d.cfg.Timed(app, s) }
-	}
+	cfg.Timed = func(s *nacos.Store) registry.Timed { return NewTimed(d.Context, app, s, d.cfg.Timed) }
 	for _, l := range demoListeners {
 		if l.app != app {
 			continue

@@ -33,7 +33,7 @@ type HostConfig struct {
 	StateDir       string
 	WithoutToggles registry.Policy
 	// Timed makes what carries out planned windows; nil: this instance does not.
-	Timed func(*nacos.Store) (registry.Timed, error)
+	Timed func(*nacos.Store) registry.Timed
 }
 
 // Host is one instance of a service: its own connections, Nacos client, presence and
@@ -73,9 +73,7 @@ func NewHost(ctx context.Context, cfg HostConfig) (_ *Host, err error) {
 		StateDir: cfg.StateDir, WithoutToggles: cfg.WithoutToggles,
 	}
 	if cfg.Timed != nil {
-		if rc.Timed, err = cfg.Timed(h.store); err != nil {
-			return nil, err
-		}
+		rc.Timed = cfg.Timed(h.store)
 	}
 	h.reg = registry.New(rc)
 	for _, l := range cfg.Listeners {
