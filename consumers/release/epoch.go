@@ -18,6 +18,8 @@ const rememberedRows = 200
 type incarnation struct {
 	Table   string    `json:"table"`
 	Started time.Time `json:"started"`
+	// counter is the last id that was handed out, 0 where the server does not say.
+	counter uint64
 }
 
 // same allows for an uptime that counts whole seconds.
@@ -99,15 +101,23 @@ type verdict struct {
 	anchor fingerprint
 }
 
+// stand is where a scanner stands when it judges.
+type stand struct {
+	anchor, cursor uint64
+	life           incarnation
+	// ask gives the table's present incarnation. It is only asked where the
+	// rows leave the matter open.
+	ask func() (incarnation, error)
+}
+
 // judge compares the newest rows at or below the cursor, read in any order, with
-// the memory. Rows in open gaps must not be among them. renewed tells whether the table's
-// [incarnation] has changed, and is only asked where the rows leave that open.
+// the memory. Rows in open gaps must not be among them.
 //
 // Ids that come back with other content are the sign of a new life. A row that
 // is gone is none: cleaners delete. One row alone that changed while its
 // neighbours and the table's incarnation did not was changed in place, if it was
 // there at the last look: it is the anchor, or stands below rows that did not change.
-func (m *memory) judge(rows []Row, anchor uint64, renewed func() (bool, error)) (verdict, error) {
+func (m *memory) judge(rows []Row, at stand) (verdict, error) {
 	var v verdict
 	known := m.newest()
 	var lowest uint64 // of the memory
@@ -139,27 +149,25 @@ func (m *memory) judge(rows []Row, anchor uint64, renewed func() (bool, error)) 
 	for _, r := range strange {
 		reused = reused || r.ID > highestSame
 	}
-	ask := false
 	switch {
 	case len(changed) == 1 && len(same) > 0 && !anyAbove(strange, highestSame) &&
-		(changed[0].ID == anchor || changed[0].ID < highestSame):
-		ask = true
-	case !reused && len(same) == 0 && len(below) > 0 && len(known) > 0:
-		// All remembered rows are gone and older ids are there: a delete by
-		// hand, or a new life of fewer rows than the last one.
-		ask = true
-		for _, r := range below {
-			if r.ChangedAt.UnixMicro() > oldest {
-				reused = true
-			}
-		}
-	}
-	if ask {
-		again, err := renewed()
+		(changed[0].ID == at.anchor || changed[0].ID < highestSame):
+		now, err := at.ask()
 		if err != nil {
 			return verdict{}, err
 		}
-		reused = again || reused && len(changed) == 0
+		reused = !now.same(at.life)
+	case !reused && len(same) == 0 && len(below) > 0 && len(known) > 0:
+		// All remembered rows are gone and older ids are there: a delete by
+		// hand, or a new life of fewer rows than the last one.
+		now, err := at.ask()
+		if err != nil {
+			return verdict{}, err
+		}
+		reused = now.counter < at.cursor
+		if now.counter == 0 {
+			reused = slices.ContainsFunc(below, func(r Row) bool { return r.ChangedAt.UnixMicro() > oldest })
+		}
 	}
 	if reused {
 		v.epoch = true
@@ -209,11 +217,10 @@ func (s *Scanner) verify(ctx context.Context) error {
 		return err
 	}
 	rows = slices.DeleteFunc(rows, func(r Row) bool { return s.gaps.contains(r.ID) })
-	v, err := s.memory.judge(rows, s.anchor.ID, func() (bool, error) {
-		before := s.life
+	v, err := s.memory.judge(rows, stand{anchor: s.anchor.ID, cursor: s.cursor, life: s.life, ask: func() (incarnation, error) {
 		err := s.renew(ctx)
-		return !s.life.same(before), err
-	})
+		return s.life, err
+	}})
 	if err != nil {
 		return err
 	}

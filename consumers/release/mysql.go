@@ -71,9 +71,24 @@ func (mysqlEngine) incarnation(ctx context.Context, db *DB) (incarnation, error)
 	if err := db.pool.QueryRowContext(ctx, "SELECT NOW(6)").Scan(&now); err != nil {
 		return incarnation{}, err
 	}
+	// information_schema may be a day old on MySQL 8, this is not.
+	var ddl string
+	if err := db.pool.QueryRowContext(ctx, "SHOW CREATE TABLE `ReleaseMessage`").Scan(&name, &ddl); err != nil {
+		return incarnation{}, err
+	}
+	var counter uint64
+	if _, after, ok := strings.Cut(ddl, "AUTO_INCREMENT="); ok {
+		digits := strings.TrimLeft(after, "0123456789")
+		next, err := strconv.ParseUint(after[:len(after)-len(digits)], 10, 64)
+		if err != nil {
+			return incarnation{}, fmt.Errorf("read the table's counter: %w", err)
+		}
+		counter = next - 1
+	}
 	return incarnation{
 		Table:   "created " + at.Format(time.DateTime),
 		Started: now.Add(-time.Duration(uptime) * time.Second),
+		counter: counter,
 	}, nil
 }
 

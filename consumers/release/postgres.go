@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 type postgresEngine struct{}
@@ -57,7 +59,18 @@ func (postgresEngine) incarnation(ctx context.Context, db *DB) (incarnation, err
 	var started time.Time
 	err := db.pool.QueryRowContext(ctx, `SELECT '"ReleaseMessage"'::regclass::oid::bigint, pg_relation_filenode('"ReleaseMessage"'::regclass)::bigint,
 		pg_postmaster_start_time()`).Scan(&oid, &file, &started)
-	return incarnation{Table: fmt.Sprintf("table %d, file %d", oid.Int64, file.Int64), Started: started.UTC()}, err
+	if err != nil {
+		return incarnation{}, err
+	}
+	i := incarnation{Table: fmt.Sprintf("table %d, file %d", oid.Int64, file.Int64), Started: started.UTC()}
+	// A user who may only read the table may not ask its sequence.
+	var counter sql.NullInt64
+	err = db.pool.QueryRowContext(ctx, `SELECT pg_sequence_last_value(pg_get_serial_sequence('"ReleaseMessage"', 'Id')::regclass)`).Scan(&counter)
+	if e := (*pgconn.PgError)(nil); err != nil && !errors.As(err, &e) {
+		return incarnation{}, err
+	}
+	i.counter = uint64(max(counter.Int64, 0))
+	return i, nil
 }
 
 func (postgresEngine) prover(ctx context.Context, db *DB) (prover, error) {

@@ -205,15 +205,21 @@ func (s *Scanner) failed(err error) time.Duration {
 	return pause
 }
 
+// recovered ends a run of errors, if there is one.
+func (s *Scanner) recovered() {
+	if s.status.Attempts == 0 {
+		return
+	}
+	down := time.Since(s.status.ErrorSince).Round(time.Millisecond)
+	tries := s.status.Attempts
+	s.status.Attempts, s.status.LastError = 0, nil
+	s.status.ErrorSince, s.status.NextTry = time.Time{}, time.Time{}
+	s.event(Event{Kind: EventRecovered, Text: fmt.Sprintf("reads again after %s and %d failed tries", down, tries)})
+}
+
 func (s *Scanner) succeeded() {
 	s.status.Ticks++
-	if s.status.Attempts > 0 {
-		down := time.Since(s.status.ErrorSince)
-		tries := s.status.Attempts
-		s.status.Attempts, s.status.LastError = 0, nil
-		s.status.ErrorSince, s.status.NextTry = time.Time{}, time.Time{}
-		s.event(Event{Kind: EventRecovered, Text: fmt.Sprintf("reads again after %s and %d failed tries", down.Round(time.Millisecond), tries)})
-	}
+	s.recovered()
 	if s.status.Phase != PhaseHolding {
 		s.status.Phase = PhaseWaiting
 	}

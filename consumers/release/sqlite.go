@@ -46,12 +46,19 @@ func (sqliteEngine) stamp(t time.Time) any { return t.UTC().Format("2006-01-02 1
 func (sqliteEngine) foldsCase(context.Context, *DB) (bool, error) { return false, nil }
 
 func (sqliteEngine) incarnation(ctx context.Context, db *DB) (incarnation, error) {
-	var version, page int64
+	var version, page, counter int64
 	if err := db.pool.QueryRowContext(ctx, `PRAGMA schema_version`).Scan(&version); err != nil {
 		return incarnation{}, err
 	}
-	err := db.pool.QueryRowContext(ctx, `SELECT rootpage FROM sqlite_master WHERE type = 'table' AND name = 'ReleaseMessage'`).Scan(&page)
-	return incarnation{Table: fmt.Sprintf("schema %d, page %d", version, page)}, err
+	if err := db.pool.QueryRowContext(ctx, `SELECT rootpage FROM sqlite_master WHERE type = 'table' AND name = 'ReleaseMessage'`).Scan(&page); err != nil {
+		return incarnation{}, err
+	}
+	// Without AUTOINCREMENT there is no such table, or no such row in it.
+	err := db.pool.QueryRowContext(ctx, `SELECT seq FROM sqlite_sequence WHERE name = 'ReleaseMessage'`).Scan(&counter)
+	if ctx.Err() != nil {
+		return incarnation{}, err
+	}
+	return incarnation{Table: fmt.Sprintf("schema %d, page %d", version, page), counter: uint64(max(counter, 0))}, nil
 }
 
 // prover: SQLite has one writer at a time, so ids become visible in their order.

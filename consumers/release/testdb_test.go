@@ -3,6 +3,7 @@ package release
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"net/url"
@@ -325,5 +326,56 @@ func (b *bench) want(want string) {
 	b.Helper()
 	if got := show(b.seen()); got != want {
 		b.Fatalf("delivered %q, want %q; events %v", got, want, b.events)
+	}
+}
+
+// truncate empties the table and starts its ids anew.
+func (b *bench) truncate() {
+	b.Helper()
+	switch b.kind {
+	case "sqlite":
+		b.exec(`DELETE FROM "ReleaseMessage"`)
+		b.exec(`DELETE FROM sqlite_sequence WHERE name = 'ReleaseMessage'`)
+	case "mysql":
+		b.exec("TRUNCATE TABLE `ReleaseMessage`")
+	case "postgres":
+		b.exec(`TRUNCATE TABLE "ReleaseMessage" RESTART IDENTITY`)
+	}
+}
+
+// conn is a session of its own.
+func (b *bench) conn(setup ...string) *sql.Conn {
+	b.Helper()
+	c, err := b.db.SQL().Conn(context.Background())
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		// The session's settings must not come back out of the pool.
+		c.Raw(func(any) error { return driver.ErrBadConn })
+		c.Close()
+	})
+	for _, s := range setup {
+		if _, err := c.ExecContext(context.Background(), s); err != nil {
+			b.Fatalf("%s: %v", s, err)
+		}
+	}
+	return c
+}
+
+// steps runs n ticks.
+func (b *bench) steps(s *Scanner, n int) {
+	b.Helper()
+	for range n {
+		b.step(s)
+	}
+}
+
+func (b *bench) noEvents(s *Scanner, kinds ...EventKind) {
+	b.Helper()
+	for _, k := range kinds {
+		if e := b.seenEvents(k); len(e) > 0 {
+			b.Errorf("unexpected events %v", e)
+		}
 	}
 }

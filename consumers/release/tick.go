@@ -14,7 +14,8 @@ func (s *Scanner) tick(ctx context.Context) error {
 		}
 		s.started = true
 	}
-	if s.status.Attempts > 0 {
+	failing := s.status.Attempts > 0
+	if failing {
 		// Another server may answer now.
 		if err := s.meet(ctx); err != nil {
 			return err
@@ -27,6 +28,9 @@ func (s *Scanner) tick(ctx context.Context) error {
 	}
 	for _, g := range s.gaps.gaps {
 		g.ticks++
+	}
+	if s.status.Phase == PhaseHolding {
+		s.status.Phase = PhaseReading
 	}
 	surveyed, verifies := s.status.Ticks%surveyTicks == 0, 0
 	for {
@@ -56,6 +60,7 @@ func (s *Scanner) tick(ctx context.Context) error {
 		if err := s.take(ctx, page); err != nil {
 			return err
 		}
+		s.recovered()
 		if len(page) < pageSize {
 			s.old = nil
 			break
@@ -66,7 +71,7 @@ func (s *Scanner) tick(ctx context.Context) error {
 	if err := s.mindGaps(ctx); err != nil {
 		return err
 	}
-	if s.status.Attempts == 0 {
+	if !failing {
 		return nil
 	}
 	// The table was found as it was left, so this server's life is the one to
@@ -83,10 +88,11 @@ func (s *Scanner) renew(ctx context.Context) error {
 
 // start finds the position to begin at.
 func (s *Scanner) start(ctx context.Context) error {
-	if err := s.meet(ctx); err != nil {
+	// The survey comes first: it says plainly when there is no table.
+	if err := s.survey(ctx); err != nil {
 		return err
 	}
-	if err := s.survey(ctx); err != nil {
+	if err := s.meet(ctx); err != nil {
 		return err
 	}
 	s.startMax = s.status.Newest
