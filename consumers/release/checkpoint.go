@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"hash/fnv"
 	"os"
 	"path/filepath"
 	"time"
@@ -33,9 +32,7 @@ type checkpointGap struct {
 // checkpointFile is named after the table's address, because two servers may
 // have databases of one name.
 func (s *Scanner) checkpointFile() string {
-	h := fnv.New64a()
-	h.Write([]byte(s.db.dsn.address()))
-	return filepath.Join(s.cfg.CheckpointDir, fmt.Sprintf("release-%016x.json", h.Sum64()))
+	return filepath.Join(s.cfg.CheckpointDir, fmt.Sprintf("release-%016x.json", fnv1a(s.db.dsn.address())))
 }
 
 // saveCheckpoint writes the position where it has moved. It is called after

@@ -97,7 +97,7 @@ func (db *DB) read(ctx context.Context, dst []Row, query string, args ...any) ([
 	}
 	defer rows.Close()
 	var id, changed any
-	var message sql.RawBytes
+	var message string
 	for rows.Next() {
 		if err := rows.Scan(&id, &message, &changed); err != nil {
 			return dst, err
@@ -110,7 +110,7 @@ func (db *DB) read(ctx context.Context, dst []Row, query string, args ...any) ([
 		if err != nil {
 			return dst, fmt.Errorf("row %d: %w", n, err)
 		}
-		dst = append(dst, Row{ID: n, Message: string(message), ChangedAt: at, Database: db.name})
+		dst = append(dst, Row{ID: n, Message: message, ChangedAt: at, Database: db.name})
 	}
 	return dst, rows.Err()
 }

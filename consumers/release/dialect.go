@@ -14,6 +14,8 @@ type engine interface {
 	ddl() []string
 	// insert writes one message and gives its id.
 	insert(ctx context.Context, x execer, message string) (uint64, error)
+	// ranges reads all rows of many gaps: a query and its arguments.
+	ranges(q queries, gaps []*gap) (string, []any)
 	// stamp is the argument that compares with DataChange_LastTime.
 	stamp(time.Time) any
 	// foldsCase says whether two messages that differ only in case are equal to
@@ -33,6 +35,7 @@ type execer interface {
 // syntax is how a database writes names and values.
 type syntax struct {
 	table, id, message, changed string
+	shown                       string // expression of changed for a result
 	now                         string
 	mark                        func(int) string // placeholder of the n-th argument, from 1
 	// arg is an id as the driver takes it.
@@ -55,7 +58,7 @@ type queries struct {
 func newQueries(s syntax) queries {
 	return queries{
 		syntax:  s,
-		columns: s.id + ", " + s.message + ", " + s.changed,
+		columns: s.id + ", " + s.message + ", " + s.shown,
 		insert:  fmt.Sprintf("INSERT INTO %s (%s) VALUES (%s)", s.table, s.message, s.mark(1)),
 		survey: fmt.Sprintf("SELECT %s, (SELECT MAX(%s) FROM %s WHERE %s > 0), (SELECT COUNT(*) FROM %s WHERE %s <= 0)",
 			s.now, s.id, s.table, s.id, s.table, s.id),
@@ -96,9 +99,9 @@ func (q queries) within(n int) string {
 	return b.String()
 }
 
-// ranges reads all rows of n ranges.
-func (q queries) ranges(n int) string {
-	return fmt.Sprintf("SELECT %s FROM %s WHERE %s ORDER BY %s", q.columns, q.table, q.within(n), q.id)
+// ranges reads all rows of gaps.
+func (q queries) ranges(gaps []*gap) (string, []any) {
+	return fmt.Sprintf("SELECT %s FROM %s WHERE %s ORDER BY %s", q.columns, q.table, q.within(len(gaps)), q.id), q.bounds(gaps)
 }
 
 // remove deletes n rows by id.

@@ -3,7 +3,6 @@ package release
 import (
 	"context"
 	"fmt"
-	"hash/fnv"
 	"slices"
 	"sort"
 	"time"
@@ -35,9 +34,16 @@ type fingerprint struct {
 }
 
 func fingerprintOf(r Row) fingerprint {
-	h := fnv.New64a()
-	h.Write([]byte(r.Message))
-	return fingerprint{ID: r.ID, Message: h.Sum64(), At: r.ChangedAt.UnixMicro()}
+	return fingerprint{ID: r.ID, Message: fnv1a(r.Message), At: r.ChangedAt.UnixMicro()}
+}
+
+// fnv1a is hash/fnv's New64a without its allocation: it is on the path of every row.
+func fnv1a(s string) uint64 {
+	h := uint64(14695981039346656037)
+	for i := range len(s) {
+		h = (h ^ uint64(s[i])) * 1099511628211
+	}
+	return h
 }
 
 // memory is the fingerprints of the rows with the highest ids that were seen,
@@ -233,6 +239,7 @@ func (s *Scanner) verify(ctx context.Context) error {
 		s.event(Event{Kind: EventChanged, From: r.ID, To: r.ID, Text: fmt.Sprintf("row %d was changed in place to %.200q", r.ID, r.Message)})
 	}
 	slices.Reverse(v.late)
+	s.look()
 	for _, r := range v.late {
 		s.deliverLate(ctx, r)
 	}

@@ -18,7 +18,8 @@ func newMySQL() engine { return mysqlEngine{} }
 func (mysqlEngine) syntax() syntax {
 	return syntax{
 		table: "`ReleaseMessage`", id: "`Id`", message: "`Message`", changed: "`DataChange_LastTime`",
-		now: "NOW(6)", mark: questionMark, arg: func(id uint64) any { return id },
+		shown: "`DataChange_LastTime`",
+		now:   "NOW(6)", mark: questionMark, arg: func(id uint64) any { return id },
 	}
 }
 
@@ -39,6 +40,8 @@ func (e mysqlEngine) insert(ctx context.Context, x execer, message string) (uint
 	id, err := res.LastInsertId()
 	return uint64(id), err
 }
+
+func (mysqlEngine) ranges(q queries, gaps []*gap) (string, []any) { return q.ranges(gaps) }
 
 func (mysqlEngine) stamp(t time.Time) any { return t.UTC() }
 

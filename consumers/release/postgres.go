@@ -20,8 +20,9 @@ func newPostgres() engine { return postgresEngine{} }
 func (postgresEngine) syntax() syntax {
 	return syntax{
 		table: `"ReleaseMessage"`, id: `"Id"`, message: `"Message"`, changed: `"DataChange_LastTime"`,
-		now:  `clock_timestamp()`,
-		mark: func(n int) string { return "$" + strconv.Itoa(n) }, arg: signed,
+		shown: `"DataChange_LastTime"`,
+		now:   `clock_timestamp()`,
+		mark:  func(n int) string { return "$" + strconv.Itoa(n) }, arg: signed,
 	}
 }
 
@@ -41,6 +42,18 @@ func (e postgresEngine) insert(ctx context.Context, x execer, message string) (u
 	var id int64
 	err := x.QueryRowContext(ctx, newQueries(s).insert+" RETURNING "+s.id, message).Scan(&id)
 	return uint64(max(id, 0)), err
+}
+
+// ranges joins the gaps with the table: PostgreSQL takes 20 ms to plan a hundred
+// ranges that are joined by OR, and less than one for these.
+func (postgresEngine) ranges(q queries, gaps []*gap) (string, []any) {
+	lo, hi := make([]int64, len(gaps)), make([]int64, len(gaps))
+	for i, g := range gaps {
+		lo[i], hi[i] = int64(g.lo), int64(g.hi)
+	}
+	return fmt.Sprintf(`SELECT %s FROM unnest($1::bigint[], $2::bigint[]) AS gap(lo, hi)
+		CROSS JOIN LATERAL (SELECT * FROM %s WHERE %s BETWEEN gap.lo AND gap.hi OFFSET 0) AS found ORDER BY %s`,
+		q.columns, q.table, q.id, q.id), []any{lo, hi}
 }
 
 func (postgresEngine) stamp(t time.Time) any { return t.UTC() }

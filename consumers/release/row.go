@@ -90,11 +90,48 @@ func asTime(v any) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("the column DataChange_LastTime has the type %T; want a time stamp", v)
 }
 
+// parseTime reads what SQLite's date functions write, which is on the path of
+// every row, and else what people write.
 func parseTime(s string) (time.Time, error) {
+	if t, ok := plainTime(s); ok {
+		return t, nil
+	}
 	for _, layout := range []string{"2006-01-02 15:04:05", "2006-01-02T15:04:05Z07:00", "2006-01-02 15:04:05Z07:00"} {
 		if t, err := time.Parse(layout, s); err == nil {
 			return t.UTC(), nil
 		}
 	}
 	return time.Time{}, fmt.Errorf("the column DataChange_LastTime holds %.40q; want a time stamp", s)
+}
+
+// plainTime reads "2006-01-02 15:04:05.000", with any number of decimals or none.
+func plainTime(s string) (time.Time, bool) {
+	const layout = "2006-01-02 15:04:05"
+	if len(s) < len(layout) || s[4] != '-' || s[7] != '-' || s[10] != ' ' || s[13] != ':' || s[16] != ':' {
+		return time.Time{}, false
+	}
+	ok := true
+	number := func(digits string) (n int) {
+		for i := range len(digits) {
+			d := digits[i] - '0'
+			ok = ok && d <= 9
+			n = 10*n + int(d)
+		}
+		return n
+	}
+	year, month, day := number(s[:4]), number(s[5:7]), number(s[8:10])
+	hour, minute, second := number(s[11:13]), number(s[14:16]), number(s[17:19])
+	nanos := 0
+	if rest := s[len(layout):]; rest != "" {
+		if rest[0] != '.' || len(rest) < 2 || len(rest) > 10 {
+			return time.Time{}, false
+		}
+		nanos = number(rest[1:])
+		for range 10 - len(rest) {
+			nanos *= 10
+		}
+	}
+	// A day that the month has not is for time.Parse to refuse.
+	ok = ok && month >= 1 && month <= 12 && day >= 1 && day <= 28 && hour < 24 && minute < 60 && second < 60
+	return time.Date(year, time.Month(month), day, hour, minute, second, nanos, time.UTC), ok
 }

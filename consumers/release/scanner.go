@@ -102,6 +102,7 @@ type Scanner struct {
 
 	// Everything below belongs to the goroutine of Run.
 
+	ahead    *readAhead  // nil: nothing is read ahead
 	anchor   fingerprint // the newest row at or below the cursor that is there; ID 0: none
 	cursor   uint64
 	epoch    int
@@ -112,6 +113,7 @@ type Scanner struct {
 	old      *memory // of the last epoch, while the new one is read for the first time
 	prover   prover
 	replay   bool   // rows up to startMax may have been handed over before
+	inHand   []Row  // the buffer of the page in hand
 	saved    []byte // the last checkpoint
 	saveErr  error
 	startMax uint64
@@ -119,6 +121,7 @@ type Scanner struct {
 	status   Status
 	surveyed time.Time
 	dbNow    time.Time // at surveyed
+	clock    time.Time // the database's, at the last look
 	variants map[string]string
 }
 
@@ -286,13 +289,14 @@ func (s *Scanner) survey(ctx context.Context) error {
 	})
 }
 
-// now is the database's clock, as of the last survey.
-func (s *Scanner) now() time.Time { return s.dbNow.Add(time.Since(s.surveyed)) }
+// look sets the clock for the rows of one read: that is exact enough, and a
+// look for each row would be felt.
+func (s *Scanner) look() { s.clock = s.dbNow.Add(time.Since(s.surveyed)) }
 
-// deliver hands a row to everybody and remembers it.
+// deliver hands a row to everybody.
 func (s *Scanner) deliver(ctx context.Context, r Row) {
 	r.Epoch = s.epoch
-	r.Lag = s.now().Sub(r.ChangedAt)
+	r.Lag = s.clock.Sub(r.ChangedAt)
 	if r.Lag < 0 && r.Lag > -skewAllowed {
 		r.Lag = 0
 	}
@@ -313,22 +317,21 @@ func (s *Scanner) deliver(ctx context.Context, r Row) {
 		s.event(Event{Kind: EventListener, Err: err, From: r.ID, To: r.ID,
 			Text: fmt.Sprintf("listener %d failed at row %d: %v", i+1, r.ID, err)})
 	}
-	s.memory.add(fingerprintOf(r))
 }
 
 func (s *Scanner) count(r Row) {
 	st := &s.status
 	st.Rows++
-	for _, c := range []struct {
-		is bool
-		n  *uint64
-	}{{r.History, &st.History}, {r.Late, &st.Late}, {r.Replay, &st.Replayed}} {
-		if c.is {
-			*c.n++
-		}
+	if r.Late {
+		st.Late++
 	}
-	if !r.History {
-		st.Lag, st.Skewed, st.LastRow = r.Lag, r.Skewed, time.Now()
+	if r.Replay {
+		st.Replayed++
+	}
+	if r.History {
+		st.History++
+	} else {
+		st.Lag, st.Skewed, st.LastRow = r.Lag, r.Skewed, r.ChangedAt
 	}
 	if _, ok := ParseKey(r.Message); !ok {
 		st.Malformed++

@@ -13,8 +13,10 @@ func newSQLite() engine { return sqliteEngine{} }
 func (sqliteEngine) syntax() syntax {
 	return syntax{
 		table: `"ReleaseMessage"`, id: `"Id"`, message: `"Message"`, changed: `"DataChange_LastTime"`,
-		now:  `strftime('%Y-%m-%d %H:%M:%f', 'now')`,
-		mark: questionMark, arg: signed,
+		// As text: the driver would try one layout after the other.
+		shown: `"DataChange_LastTime" || ''`,
+		now:   `strftime('%Y-%m-%d %H:%M:%f', 'now')`,
+		mark:  questionMark, arg: signed,
 	}
 }
 
@@ -40,6 +42,8 @@ func (e sqliteEngine) insert(ctx context.Context, x execer, message string) (uin
 	id, err := res.LastInsertId()
 	return uint64(id), err
 }
+
+func (sqliteEngine) ranges(q queries, gaps []*gap) (string, []any) { return q.ranges(gaps) }
 
 func (sqliteEngine) stamp(t time.Time) any { return t.UTC().Format("2006-01-02 15:04:05.000") }
 

@@ -34,9 +34,9 @@ type Status struct {
 	History        uint64 // rows handed over as history
 	Ignored        int64  // rows with an id of 0 or less, which are never handed over
 	Lag            time.Duration
-	LastError      error // nil when the last try succeeded
-	LastRow        time.Time
-	Late           uint64 // rows handed over late
+	LastError      error     // nil when the last try succeeded
+	LastRow        time.Time // stamp of the last row that is no history
+	Late           uint64    // rows handed over late
 	ListenerErrors uint64
 	Malformed      uint64 // rows handed over whose message has not three parts
 	Method         string // how gaps are proven dead

@@ -8,6 +8,7 @@ import (
 
 // tick reads pages until one is short, then looks after the open gaps.
 func (s *Scanner) tick(ctx context.Context) error {
+	defer s.dropAhead()
 	if !s.started {
 		if err := s.start(ctx); err != nil {
 			return err
@@ -42,6 +43,7 @@ func (s *Scanner) tick(ctx context.Context) error {
 			return err
 		}
 		if s.suspicious(page) {
+			s.dropAhead()
 			if verifies++; verifies > maxVerifies {
 				// It changes faster than it can be read; the next tick goes on.
 				break
@@ -57,11 +59,15 @@ func (s *Scanner) tick(ctx context.Context) error {
 				return err
 			}
 		}
+		more := len(page) >= pageSize
+		if more {
+			s.readAhead(ctx, page[len(page)-1].ID)
+		}
 		if err := s.take(ctx, page); err != nil {
 			return err
 		}
 		s.recovered()
-		if len(page) < pageSize {
+		if !more {
 			s.old = nil
 			break
 		}
@@ -143,21 +149,6 @@ func (s *Scanner) meet(ctx context.Context) error {
 	return nil
 }
 
-// page reads the next rows from the anchor on, so that the anchor is checked
-// by the same query.
-func (s *Scanner) page(ctx context.Context) ([]Row, error) {
-	n := pageSize
-	if s.anchor.ID > 0 {
-		n++
-	}
-	rows, err := s.rows(ctx, "read a page", s.db.q.page(n), s.db.q.arg(max(s.anchor.ID, 1)))
-	if err != nil {
-		return nil, err
-	}
-	s.status.Pages++
-	return rows, nil
-}
-
 // suspicious says whether the table is not as it was left at and below the
 // cursor: the anchor is gone or changed, or a row has come where none may come.
 func (s *Scanner) suspicious(page []Row) bool {
@@ -187,28 +178,28 @@ func (s *Scanner) take(ctx context.Context, page []Row) error {
 			return err
 		}
 	}
+	s.look()
 	for _, r := range page {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		f := fingerprintOf(r)
 		switch {
 		case r.ID <= s.cursor:
 			if s.gaps.contains(r.ID) {
 				s.deliverLate(ctx, r)
 			}
-			s.anchor = f
+			s.anchor = fingerprintOf(r)
 			continue
 		case r.ID > s.cursor+1:
 			s.openGap(r, h)
 		}
-		if s.old != nil && s.old.knows(f) {
-			s.memory.add(f)
-		} else {
+		f := fingerprintOf(r)
+		if s.old == nil || !s.old.knows(f) {
 			r.History = r.ID <= s.startMax && !s.replay
 			r.Replay = r.ID <= s.startMax && s.replay
 			s.deliver(ctx, r)
 		}
+		s.memory.add(f)
 		s.cursor, s.anchor = r.ID, f
 	}
 	return nil
@@ -217,11 +208,11 @@ func (s *Scanner) take(ctx context.Context, page []Row) error {
 // missing says whether ids are missing between the page's new rows.
 func (s *Scanner) missing(page []Row) bool {
 	last := s.cursor
-	for _, r := range page {
-		if r.ID > last+1 {
+	for i := range page {
+		if page[i].ID > last+1 {
 			return true
 		}
-		last = max(last, r.ID)
+		last = max(last, page[i].ID)
 	}
 	return false
 }
@@ -230,7 +221,7 @@ func (s *Scanner) missing(page []Row) bool {
 // a while shows that they were taken that long ago.
 func (s *Scanner) openGap(r Row, h *holders) {
 	g := &gap{lo: s.cursor + 1, hi: r.ID - 1, firstSeen: time.Now(), holders: h, proof: ProofOpen}
-	if s.now().Sub(r.ChangedAt) > settled {
+	if s.clock.Sub(r.ChangedAt) > settled {
 		g.ticks = settleTicks
 	}
 	s.gaps.append(g)
@@ -252,8 +243,10 @@ func span(lo, hi uint64) string {
 func (s *Scanner) deliverLate(ctx context.Context, r Row) {
 	r.Late = true
 	s.deliver(ctx, r)
+	f := fingerprintOf(r)
+	s.memory.add(f)
 	if r.ID > s.anchor.ID {
-		s.anchor = fingerprintOf(r)
+		s.anchor = f
 	}
 	if g, last := s.gaps.take(r.ID); last {
 		s.closed(g, ProofLate)
@@ -349,11 +342,13 @@ func (s *Scanner) readGaps(ctx context.Context) error {
 	open := append([]*gap(nil), s.gaps.gaps...)
 	for len(open) > 0 {
 		n := min(len(open), rangesPerQuery)
-		rows, err := s.rows(ctx, "read gaps", s.db.q.ranges(n), s.db.q.bounds(open[:n])...)
+		query, args := s.db.engine.ranges(s.db.q, open[:n])
+		rows, err := s.rows(ctx, "read gaps", query, args...)
 		if err != nil {
 			return err
 		}
 		open = open[n:]
+		s.look()
 		for _, r := range rows {
 			if ctx.Err() != nil {
 				return ctx.Err()
