@@ -16,12 +16,11 @@ import (
 // subscription per queue, one worker that runs the handler. It never outlives
 // its channel; after a loss the container opens another one.
 //
-// Goroutines: a pump per subscription moves what was received into the inbox,
-// the worker takes it from there, and run watches the channel and carries out
-// the stop.
+// The connection's reader puts what was received into the inbox (see tap), the
+// worker takes it from there, and run watches the channel and carries out the
+// stop.
 type consumer struct {
 	c     *Container
-	id    uint64
 	ch    *channel
 	acks  *tracker
 	box   *inbox
@@ -41,12 +40,12 @@ type consumer struct {
 	ended   chan struct{} // closed when run has ended
 
 	// Guarded by c.mu.
-	tags   map[string]string // consumer tags by queue
-	pumps  int
-	sealed bool          // no further pump may start
-	dry    chan struct{} // closed when sealed and the last pump has ended
+	tags    map[string]string // consumer tags by queue
+	allTags []string          // every tag there ever was
+	sealed  bool              // no further tag may be added
 
-	delivered  atomic.Int64
+	staged []*Delivery // used by the tap, on the connection's reader
+
 	busy       atomic.Bool
 	cancelling atomic.Bool
 	inHand     atomic.Int32 // messages whose settlement waits for a running handler
@@ -54,6 +53,10 @@ type consumer struct {
 
 	report StopReport // written by run before ended is closed
 }
+
+// tagSeq makes consumer tags unique in this process: the tap knows a
+// connection's consumers by their tags, also where two containers share a name.
+var tagSeq atomic.Uint64
 
 // openConsumer opens a channel; subscribe adds the queues.
 func (c *Container) openConsumer(ctx context.Context) (*consumer, error) {
@@ -67,11 +70,11 @@ func (c *Container) openConsumer(ctx context.Context) (*consumer, error) {
 		return nil, err
 	}
 	s := &consumer{
-		c: c, id: c.nextID.Add(1), ch: ch, box: newInbox(), since: time.Now(),
+		c: c, ch: ch, box: newInbox(), since: time.Now(),
 		closes:  ch.NotifyClose(make(chan *amqp.Error, 1)),
 		cancels: ch.NotifyCancel(make(chan string, 64)),
 		worked:  make(chan struct{}), halt: make(chan struct{}), retired: make(chan struct{}), ended: make(chan struct{}),
-		tags: map[string]string{}, dry: make(chan struct{}),
+		tags: map[string]string{},
 	}
 	s.acks = newTracker(ch.Channel, min(c.cfg.AckBatch, max(1, prefetch/2)), c.cfg.AckDelay)
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
@@ -87,20 +90,31 @@ func (c *Container) openConsumer(ctx context.Context) (*consumer, error) {
 
 // subscribe starts the consumption of one queue.
 func (s *consumer) subscribe(ctx context.Context, queue string) error {
-	tag := fmt.Sprintf("%s%s-%d", s.c.cfg.TagPrefix, s.c.cfg.ListenerID, s.c.nextID.Add(1))
+	tag := fmt.Sprintf("%s%s-%d", s.c.cfg.TagPrefix, s.c.cfg.ListenerID, tagSeq.Add(1))
 	args := amqp.Table{}
 	for k, v := range s.c.cfg.Args {
 		args[k] = v
 	}
 	return s.ch.request(ctx, "consuming from "+queue, func() error {
-		if s.isRetired() {
+		s.c.mu.Lock()
+		late := s.sealed || s.isRetired()
+		if !late {
+			s.allTags = append(s.allTags, tag)
+		}
+		s.c.mu.Unlock()
+		if late {
 			return context.Canceled
 		}
-		stream, err := s.ch.Consume(queue, tag, false, s.c.cfg.Exclusive, false, false, args)
-		if err == nil {
-			s.attach(queue, tag, stream)
+		// Deliveries may follow the reply at once, so the tap comes first. The
+		// client's own stream stays empty.
+		s.ch.wire.sock.tap.subscribe(tag, queue, s)
+		if _, err := s.ch.Consume(queue, tag, false, s.c.cfg.Exclusive, false, false, args); err != nil {
+			return err
 		}
-		return err
+		s.c.mu.Lock()
+		s.tags[queue] = tag
+		s.c.mu.Unlock()
+		return nil
 	})
 }
 
@@ -117,46 +131,24 @@ func (s *consumer) unsubscribe(ctx context.Context, queue string) error {
 	return s.ch.request(ctx, "cancelling the consumer of "+queue, func() error { return s.ch.Cancel(tag, false) })
 }
 
-// attach starts the pump of a new subscription.
-func (s *consumer) attach(queue, tag string, stream <-chan amqp.Delivery) {
-	s.c.mu.Lock()
-	defer s.c.mu.Unlock()
-	s.tags[queue] = tag
-	if s.sealed {
-		return // the channel is lost, and with it what the stream holds
-	}
-	s.pumps++
-	s.c.wg.Go(func() { s.pump(queue, stream) })
-}
-
-// pump ends when the stream is closed: by a cancel, once everything that the
-// broker had sent is through, or by the loss of the channel.
-func (s *consumer) pump(queue string, stream <-chan amqp.Delivery) {
-	for d := range stream {
-		s.delivered.Add(1)
-		s.c.inFlight.Add(1)
-		d.Acknowledger = guard{s}
-		s.box.put(&Delivery{Delivery: d, Queue: queue, consumer: s})
-	}
-	s.c.mu.Lock()
-	defer s.c.mu.Unlock()
-	if s.pumps--; s.pumps == 0 && s.sealed {
-		close(s.dry)
+// receive takes what the tap has found; it is called by the connection's reader.
+// What comes after the end of the subscriptions is left to the closing nack.
+func (s *consumer) receive(batch []*Delivery) {
+	s.c.inFlight.Add(int64(len(batch)))
+	if !s.box.put(batch) {
+		s.c.inFlight.Add(-int64(len(batch)))
 	}
 }
 
-// seal lets no further pump start and waits for those there are: then nothing
-// more will be received.
+// seal ends the reception: nothing more will be taken from the tap.
 func (s *consumer) seal() {
 	s.c.mu.Lock()
-	if !s.sealed {
-		s.sealed = true
-		if s.pumps == 0 {
-			close(s.dry)
-		}
-	}
+	tags := s.allTags
+	s.allTags, s.sealed = nil, true
 	s.c.mu.Unlock()
-	<-s.dry
+	for _, tag := range tags {
+		s.ch.wire.sock.tap.unsubscribe(tag)
+	}
 	s.box.close()
 }
 

@@ -28,7 +28,6 @@ type Container struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
-	nextID   atomic.Uint64
 	prefetch atomic.Int64
 
 	handled, failed, requeued, redelivered, staleAcks atomic.Uint64

@@ -42,11 +42,11 @@ type Event struct {
 // events hands events to subscriptions without ever waiting for one.
 type events struct {
 	mu   sync.RWMutex
-	subs map[*subscription]struct{}
+	subs map[*eventSub]struct{}
 	any  atomic.Bool
 }
 
-type subscription struct {
+type eventSub struct {
 	mu      sync.Mutex
 	ch      chan Event
 	dropped uint64
@@ -58,11 +58,11 @@ type subscription struct {
 // Dropped: the container never waits. cancel ends the subscription and closes
 // the channel; it may be called more than once.
 func (c *Container) Events(buffer int) (ch <-chan Event, cancel func()) {
-	s := &subscription{ch: make(chan Event, max(buffer, 1))}
+	s := &eventSub{ch: make(chan Event, max(buffer, 1))}
 	e := &c.events
 	e.mu.Lock()
 	if e.subs == nil {
-		e.subs = map[*subscription]struct{}{}
+		e.subs = map[*eventSub]struct{}{}
 	}
 	e.subs[s] = struct{}{}
 	e.any.Store(true)
@@ -92,7 +92,7 @@ func (e *events) send(ev Event) {
 	}
 }
 
-func (s *subscription) send(ev Event) {
+func (s *eventSub) send(ev Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.done {

@@ -7,20 +7,28 @@ import "sync"
 type inbox struct {
 	mu     sync.Mutex
 	items  []*Delivery
+	total  int // ever put
 	closed bool
 	wake   chan struct{} // capacity 1
 }
 
 func newInbox() *inbox { return &inbox{wake: make(chan struct{}, 1)} }
 
-func (b *inbox) put(d *Delivery) {
+// put adds what was received; false once closed.
+func (b *inbox) put(batch []*Delivery) bool {
 	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
+		return false
+	}
 	first := len(b.items) == 0
-	b.items = append(b.items, d)
+	b.items = append(b.items, batch...)
+	b.total += len(batch)
 	b.mu.Unlock()
 	if first {
 		b.signal()
 	}
+	return true
 }
 
 func (b *inbox) signal() {
@@ -58,4 +66,11 @@ func (b *inbox) take(spare []*Delivery) (batch []*Delivery, ok bool) {
 		}
 		<-b.wake
 	}
+}
+
+// received returns how many were ever put; it is final once closed.
+func (b *inbox) received() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.total
 }

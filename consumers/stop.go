@@ -45,15 +45,15 @@ func (s *consumer) giveUp() int {
 	s.acks.abort()
 	s.cancel(ErrSessionLost)
 	s.stopHandlers()
-	s.seal() // ends soon: the client closes the streams of a lost channel
+	s.seal()
 	left := s.unsettled()
 	s.c.inFlight.Add(-int64(left))
 	return left
 }
 
-// unsettled is final once the pumps and the tracker have ended.
+// unsettled is final once the inbox and the tracker are closed.
 func (s *consumer) unsettled() int {
-	return int(s.delivered.Load()) - int(s.acks.count())
+	return s.box.received() - int(s.acks.count())
 }
 
 // stop cancels, drains, gives back and closes.
@@ -133,7 +133,7 @@ func (s *consumer) cancelAll() error {
 // lost meanwhile.
 func (s *consumer) drain(deadline <-chan time.Time) bool {
 	worked := s.worked
-	settled := s.acks.whenSettled(uint64(s.delivered.Load()))
+	settled := s.acks.whenSettled(uint64(s.box.received()))
 	if s.c.cfg.StopMode == StopForce {
 		settled = worked
 	}

@@ -1,7 +1,6 @@
 package consumers
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -11,29 +10,22 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-const (
-	// readAhead is how much is read from the socket at once. The client itself
-	// reads 4 KiB at a time, one system call for some twenty small messages.
-	readAhead = 64 << 10
-	// writeTimeout bounds one write. The client's own shutdown waits for a
-	// writer that is stuck in the socket, so without it a peer that stops
-	// reading would hold a connection for ever.
-	writeTimeout = 30 * time.Second
-)
+// writeTimeout bounds one write. The client's own shutdown waits for a writer
+// that is stuck in the socket, so without it a peer that stops reading would
+// hold a connection for ever.
+const writeTimeout = 30 * time.Second
 
-// socket is a net.Conn with read-ahead and bounded writes. Read and Write may
-// each be called by one goroutine at a time, which is what the client does.
+// socket is a net.Conn with a tap and bounded writes. Read and Write may each be
+// called by one goroutine at a time, which is what the client does.
 type socket struct {
 	net.Conn
-	in       *bufio.Reader
+	tap      *tap
 	deadline time.Time
 }
 
-func newSocket(c net.Conn) *socket {
-	return &socket{Conn: c, in: bufio.NewReaderSize(c, readAhead)}
-}
+func newSocket(c net.Conn) *socket { return &socket{Conn: c, tap: newTap(c)} }
 
-func (s *socket) Read(p []byte) (int, error) { return s.in.Read(p) }
+func (s *socket) Read(p []byte) (int, error) { return s.tap.Read(p) }
 
 func (s *socket) Write(p []byte) (int, error) {
 	// Moving the deadline costs as much as the write of an ack, so it is
@@ -86,7 +78,7 @@ func (ep *endpoint) dial(ctx context.Context, purpose string) (*wire, error) {
 		SASL:       ep.sasl(),
 		Vhost:      ep.uri.Vhost,
 		ChannelMax: ep.uri.ChannelMax,
-		FrameSize:  128 << 10,
+		FrameSize:  maxFrame,
 		Heartbeat:  ep.Heartbeat,
 		Locale:     "en_US",
 		// The client writes into this table, so each dial has its own.

@@ -1,0 +1,218 @@
+//go:build unix
+
+package consumers_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/belay-mq/belay/consumers"
+	"github.com/belay-mq/belay/consumers/broker"
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// row is one line of the throughput table.
+type row struct {
+	mode     string // none, each, multiple
+	prefetch int
+	n        int // consumers
+	size     int // bytes of a body
+}
+
+func (r row) String() string {
+	return fmt.Sprintf("ack=%s/prefetch=%d/consumers=%d/size=%d", r.mode, r.prefetch, r.n, r.size)
+}
+
+// batch is how many acks go into one frame, for both sides.
+func (r row) batch() int {
+	if r.mode == "each" {
+		return 1
+	}
+	return min(50, max(1, r.prefetch/2))
+}
+
+// BenchmarkThroughput prints the table of container against a plain amqp091-go
+// loop with the same acks and prefetch: each row takes turns between the two on
+// one broker and reports both rates, the median of the rounds' ratios, and what
+// each side cost this process in CPU time, which a busy machine disturbs least.
+//
+//	go test ./consumers -run '^$' -bench Throughput -benchtime 5x
+//
+// -benchtime is the number of rounds; BELAY_BENCH_MESSAGES sets their size.
+func BenchmarkThroughput(b *testing.B) {
+	b.Run("rabbitmq", func(b *testing.B) { throughput(b, realServer(b)) })
+	b.Run("embedded", func(b *testing.B) { throughput(b, embeddedServer(b, broker.Config{})) })
+}
+
+func throughput(b *testing.B, s *server) {
+	for _, mode := range []string{"none", "each", "multiple"} {
+		for _, prefetch := range []int{1, 10, 250, 1000} {
+			for _, n := range []int{1, 4} {
+				for _, size := range []int{100, 1024} {
+					r := row{mode, prefetch, n, size}
+					b.Run(r.String(), func(b *testing.B) { compare(b, s, r) })
+				}
+			}
+		}
+	}
+}
+
+func compare(b *testing.B, s *server, r row) {
+	messages := 20000
+	if v := os.Getenv("BELAY_BENCH_MESSAGES"); v != "" {
+		messages, _ = strconv.Atoi(v)
+	}
+	if r.prefetch == 1 {
+		messages /= 4
+	}
+	queue := fmt.Sprintf("bench-%d", vhostSeq.Add(1))
+	if _, err := s.ch.QueueDeclare(queue, false, false, false, false, nil); err != nil {
+		b.Fatal(err)
+	}
+	defer s.ch.QueueDelete(queue, false, false, false)
+	body := bytes.Repeat([]byte("x"), r.size)
+	conn := s.dial(b)
+	var raw, own time.Duration
+	var ratios []float64
+	var cpu [2]time.Duration
+	for i := 0; b.Loop(); i++ {
+		var pair [2]time.Duration
+		for j := range 2 {
+			b.StopTimer()
+			fill(b, s, queue, messages, body)
+			b.StartTimer()
+			side := (i + j) % 2
+			before := cpuTime()
+			if side == 0 {
+				pair[0] = rawLoop(b, s, queue, r, messages)
+			} else {
+				pair[1] = containerLoop(b, conn, queue, r, messages)
+			}
+			cpu[side] += cpuTime() - before
+		}
+		raw, own = raw+pair[0], own+pair[1]
+		ratios = append(ratios, pair[0].Seconds()/pair[1].Seconds())
+	}
+	slices.Sort(ratios)
+	total := float64(messages * len(ratios))
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(total/raw.Seconds(), "raw-msg/s")
+	b.ReportMetric(total/own.Seconds(), "msg/s")
+	b.ReportMetric(ratios[len(ratios)/2], "x-raw")
+	b.ReportMetric(float64(cpu[0].Microseconds())/total, "raw-cpu-µs/msg")
+	b.ReportMetric(float64(cpu[1].Microseconds())/total, "cpu-µs/msg")
+}
+
+// cpuTime is what this process has used, system calls included.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// fill publishes and waits until everything is in the queue.
+func fill(b *testing.B, s *server, queue string, n int, body []byte) {
+	ch, err := s.admin.Channel()
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer ch.Close()
+	if err := ch.Confirm(false); err != nil {
+		b.Fatal(err)
+	}
+	var last *amqp.DeferredConfirmation
+	for range n {
+		if last, err = ch.PublishWithDeferredConfirm("", queue, false, false, amqp.Publishing{Body: body}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	last.Wait()
+}
+
+// rawLoop is what one would write without this package.
+func rawLoop(b *testing.B, s *server, queue string, r row, messages int) time.Duration {
+	conn, err := amqp.Dial(s.url)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer conn.Close()
+	var chans []*amqp.Channel
+	for range r.n {
+		ch, err := conn.Channel()
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := ch.Qos(r.prefetch, 0, false); err != nil {
+			b.Fatal(err)
+		}
+		chans = append(chans, ch)
+	}
+	var got atomic.Int64
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	begin := time.Now()
+	for _, ch := range chans {
+		stream, err := ch.Consume(queue, "raw", false, false, false, false, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		wg.Go(func() {
+			n := 0
+			for d := range stream {
+				if n++; n%r.batch() == 0 {
+					_ = d.Ack(r.batch() > 1)
+				}
+				if got.Add(1) == int64(messages) {
+					_ = d.Ack(true)
+					close(done)
+				}
+			}
+		})
+	}
+	<-done
+	took := time.Since(begin)
+	for _, ch := range chans {
+		_ = ch.Cancel("raw", false)
+		_ = ch.Close()
+	}
+	wg.Wait()
+	return took
+}
+
+func containerLoop(b *testing.B, conn *consumers.Conn, queue string, r row, messages int) time.Duration {
+	cfg := consumers.Config{ListenerID: "bench", Queues: []string{queue}, Min: r.n, Prefetch: r.prefetch, AckBatch: r.batch()}
+	if r.mode == "none" {
+		cfg.AckMode = consumers.AckNone
+	}
+	var got atomic.Int64
+	done := make(chan struct{})
+	c, err := consumers.New(conn, cfg, func(context.Context, *consumers.Delivery) error {
+		if got.Add(1) == int64(messages) {
+			close(done)
+		}
+		return nil
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	// The connection is open, as it is in the raw loop.
+	if ch, err := conn.ConsumeChannel(b.Context()); err == nil {
+		_ = ch.Close()
+	}
+	begin := time.Now()
+	start(b, c)
+	<-done
+	took := time.Since(begin)
+	stop(b, c)
+	closeNow(b, c)
+	return took
+}
