@@ -7,7 +7,7 @@ func (s *consumer) workBatches() {
 	defer close(s.worked)
 	var held []*Delivery
 	for {
-		more, ok := s.box.take(nil)
+		more, ok := s.box.take(nil, &s.halting)
 		if !ok {
 			return
 		}

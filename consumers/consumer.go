@@ -157,7 +157,7 @@ func (s *consumer) work() {
 	defer close(s.worked)
 	var batch []*Delivery
 	for ok := true; ; {
-		if batch, ok = s.box.take(batch); !ok {
+		if batch, ok = s.box.take(batch, &s.halting); !ok {
 			return
 		}
 		s.begin()
@@ -309,5 +309,6 @@ func (s *consumer) stopHandlers() {
 	s.halted.Do(func() {
 		s.halting.Store(true)
 		close(s.halt)
+		s.box.signal()
 	})
 }

@@ -1,6 +1,9 @@
 package consumers
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 // inbox holds what was received for one worker. The worker takes everything
 // that is there at once: under load one wake-up brings many messages.
@@ -58,9 +61,12 @@ func (b *inbox) tryTake(spare []*Delivery) (batch []*Delivery, ok bool) {
 	return batch, true
 }
 
-// take is tryTake that waits.
-func (b *inbox) take(spare []*Delivery) (batch []*Delivery, ok bool) {
+// take is tryTake that waits. It returns nothing, and false, once halted.
+func (b *inbox) take(spare []*Delivery, halted *atomic.Bool) (batch []*Delivery, ok bool) {
 	for {
+		if halted.Load() {
+			return nil, false
+		}
 		if batch, ok = b.tryTake(spare); len(batch) > 0 || !ok {
 			return batch, ok
 		}

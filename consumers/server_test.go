@@ -2,7 +2,9 @@ package consumers_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -102,6 +104,20 @@ func (s *server) connect(t testing.TB) {
 // api calls RabbitMQ's management API.
 func (s *server) api(t testing.TB, method, path, body string) {
 	t.Helper()
+	_ = s.call(t, method, path, body)
+}
+
+// get reads a JSON answer of the management API.
+func (s *server) get(t testing.TB, path string, to any) {
+	t.Helper()
+	if err := json.Unmarshal(s.call(t, http.MethodGet, path, ""), to); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+}
+
+func (s *server) call(t testing.TB, method, path, body string) []byte {
+	t.Helper()
+	defer http.DefaultClient.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(context.Background(), method, s.mgmt+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
@@ -112,10 +128,11 @@ func (s *server) api(t testing.TB, method, path, body string) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode >= 300 {
-		t.Fatalf("%s %s: %s", method, path, resp.Status)
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode >= 300 {
+		t.Fatalf("%s %s: %s %s %v", method, path, resp.Status, answer, err)
 	}
-	http.DefaultClient.CloseIdleConnections()
+	return answer
 }
 
 func (s *server) declare(t testing.TB, queue string, args amqp.Table) {

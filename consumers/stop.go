@@ -56,37 +56,25 @@ func (s *consumer) unsettled() int {
 	return s.box.received() - int(s.acks.count())
 }
 
-// stop cancels, drains, gives back and closes.
+// stop ends a consumer as Config.StopMode has it, and reports.
 func (s *consumer) stop() {
 	begin, before := time.Now(), s.acks.count()
 	r := &s.report
 	defer func() { r.Took = time.Since(begin) }()
-	deadline := time.NewTimer(s.c.cfg.ShutdownTimeout)
-	defer deadline.Stop()
+	deadline, cancel := context.WithTimeout(context.Background(), s.c.cfg.ShutdownTimeout)
+	defer cancel()
+	var held bool // the channel is still ours
 	if s.c.cfg.StopMode == StopForce {
-		s.stopHandlers()
-	}
-	r.Phase = "cancel"
-	s.cancelling.Store(true)
-	lost := s.cancelAll() != nil
-	s.cancelling.Store(false)
-	if !lost {
-		s.seal() // everything that the broker had sent is through
-		r.Phase = "drain"
-		lost = !s.drain(deadline.C)
-	}
-	s.stopHandlers()
-	r.Phase = "return"
-	if !lost && s.acks.finish() != nil {
-		lost = true
+		held = s.force(deadline)
+	} else {
+		held = s.drain(deadline)
 	}
 	var left int
-	if lost {
-		left = s.giveUp()
-	} else {
+	if held {
 		left = s.unsettled()
 		s.c.inFlight.Add(-int64(left))
-		s.cancel(ErrShutdownTimeout)
+	} else {
+		left = s.giveUp()
 	}
 	if s.busy.Load() {
 		r.Running = 1
@@ -95,11 +83,75 @@ func (s *consumer) stop() {
 	r.Handled = int(s.acks.count() - before)
 	r.Requeued = left - r.Abandoned
 	s.c.requeued.Add(uint64(left))
-	if !lost {
+	if held {
 		r.Phase = "close"
 		s.ch.close(context.Background())
 	}
 	r.Phase = "done"
+}
+
+// drain cancels, handles what was received, and gives back the rest with one
+// nack. It returns false when the channel was lost meanwhile.
+func (s *consumer) drain(deadline context.Context) bool {
+	s.report.Phase = "cancel"
+	s.cancelling.Store(true)
+	err := s.cancelAll()
+	s.cancelling.Store(false)
+	if err != nil {
+		return false
+	}
+	s.seal() // everything that the broker had sent is in the inbox
+	s.report.Phase = "drain"
+	settled := s.acks.whenSettled(uint64(s.box.received()))
+	if !s.wait(s.worked, deadline) || !s.wait(settled, deadline) {
+		return false
+	}
+	s.stopHandlers()
+	s.grace()
+	s.report.Phase = "return"
+	return s.acks.finish(true) == nil
+}
+
+// force finishes the message in hand and leaves the rest to the closing of the
+// channel, which ends the consumer and gives back in one step. A cancel first
+// would make the next consumer of a single-active-consumer queue active while
+// the messages are still here: it would begin with those after them.
+func (s *consumer) force(deadline context.Context) bool {
+	s.report.Phase = "drain"
+	s.stopHandlers()
+	if !s.wait(s.worked, deadline) {
+		return false
+	}
+	s.grace()
+	s.report.Phase = "return"
+	s.seal()
+	return s.acks.finish(false) == nil
+}
+
+// wait waits for done or the deadline; false when the channel was lost.
+func (s *consumer) wait(done <-chan struct{}, deadline context.Context) bool {
+	select {
+	case <-done:
+	case <-deadline.Done():
+	case <-s.closes:
+		return false
+	}
+	return true
+}
+
+// graceAfter is how long a handler has to return after its context was
+// cancelled, for its outcome to count.
+const graceAfter = 100 * time.Millisecond
+
+// grace cancels the handlers' context and waits a moment for the one in hand.
+func (s *consumer) grace() {
+	s.cancel(ErrShutdownTimeout)
+	t := time.NewTimer(graceAfter)
+	defer t.Stop()
+	select {
+	case <-s.worked:
+	case <-t.C:
+	}
 }
 
 // cancelAll cancels every subscription. A connection on which that fails is of
@@ -126,28 +178,4 @@ func (s *consumer) cancelAll() error {
 		}
 	}
 	return nil
-}
-
-// drain waits until everything received is settled, in StopForce for the
-// message in hand, or for the deadline. It returns false when the channel was
-// lost meanwhile.
-func (s *consumer) drain(deadline <-chan time.Time) bool {
-	worked := s.worked
-	settled := s.acks.whenSettled(uint64(s.box.received()))
-	if s.c.cfg.StopMode == StopForce {
-		settled = worked
-	}
-	for worked != nil || settled != nil {
-		select {
-		case <-worked:
-			worked = nil
-		case <-settled:
-			settled = nil
-		case <-s.closes:
-			return false
-		case <-deadline:
-			return true
-		}
-	}
-	return true
 }

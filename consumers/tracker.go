@@ -197,16 +197,16 @@ func (t *tracker) outstandingUpTo(last uint64) []uint64 {
 	return tags
 }
 
-// finish sends the pending acks, gives everything else back and refuses later
-// settlements.
-func (t *tracker) finish() error {
+// finish sends the pending acks, gives everything else back where asked to, and
+// refuses later settlements.
+func (t *tracker) finish(giveBack bool) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
 		return ErrStale
 	}
 	err := t.flush()
-	if err == nil {
+	if err == nil && giveBack {
 		// Tag 0 stands for all that are unacked, also those that the client
 		// never showed.
 		err = t.to.Nack(0, true, true)
