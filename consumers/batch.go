@@ -59,7 +59,6 @@ func (s *consumer) fill(held []*Delivery) []*Delivery {
 func (s *consumer) handleBatch(batch []*Delivery) {
 	ready := batch[:0:len(batch)]
 	for _, d := range batch {
-		s.note(d)
 		if s.c.cfg.AckMode == AckNone && s.settle(d.DeliveryTag, acked) != nil {
 			continue // the broker has it back
 		}

@@ -216,7 +216,7 @@ func (cfg Config) check() error {
 	if err := cfg.Args.Validate(); err != nil {
 		return &ConfigError{"Args", err.Error()}
 	}
-	return cfg.Retry.check()
+	return nil
 }
 
 func checkID(id string) error {

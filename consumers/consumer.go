@@ -48,6 +48,7 @@ type consumer struct {
 
 	busy       atomic.Bool
 	cancelling atomic.Bool
+	requeued   atomic.Int64 // messages that handlers gave back
 	inHand     atomic.Int32 // messages whose settlement waits for a running handler
 	lastActive atomic.Int64 // unix ns of the newest wake-up of the worker
 
@@ -134,9 +135,16 @@ func (s *consumer) unsubscribe(ctx context.Context, queue string) error {
 // receive takes what the tap has found; it is called by the connection's reader.
 // What comes after the end of the subscriptions is left to the closing nack.
 func (s *consumer) receive(batch []*Delivery) {
-	s.c.inFlight.Add(int64(len(batch)))
+	c := s.c
+	for _, d := range batch {
+		if d.Redelivered {
+			c.redelivered.Add(1)
+			c.counts.note(d.DeliveryCount())
+		}
+	}
+	c.inFlight.Add(int64(len(batch)))
 	if !s.box.put(batch) {
-		s.c.inFlight.Add(-int64(len(batch)))
+		c.inFlight.Add(-int64(len(batch)))
 	}
 }
 
@@ -187,23 +195,11 @@ func (s *consumer) rest() {
 
 func (s *consumer) handle(d *Delivery) {
 	c := s.c
-	s.note(d)
 	if c.cfg.AckMode == AckNone && s.settle(d.DeliveryTag, acked) != nil {
 		return // the broker has it back
 	}
 	err := s.attempts(func() error { return s.call(d.Queue, func() error { return c.handler(s.ctx, d) }) })
 	s.conclude(d, err)
-}
-
-// note looks at what a message says of its past.
-func (s *consumer) note(d *Delivery) {
-	if !d.Redelivered {
-		return
-	}
-	s.c.redelivered.Add(1)
-	if n := int64(d.DeliveryCount()); n > s.c.maxCount.Load() {
-		s.c.maxCount.Store(n)
-	}
 }
 
 // conclude counts the outcome of a message and settles it.
@@ -268,6 +264,7 @@ func (s *consumer) settle(tag uint64, what settlement) error {
 		s.c.inFlight.Add(-1)
 		if what == requeued {
 			s.c.requeued.Add(1)
+			s.requeued.Add(1)
 		}
 	case errors.Is(err, ErrStale):
 		s.c.staleAcks.Add(1)

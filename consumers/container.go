@@ -31,17 +31,17 @@ type Container struct {
 	prefetch atomic.Int64
 
 	handled, failed, requeued, redelivered, staleAcks atomic.Uint64
-	inFlight, maxCount                                atomic.Int64
+	inFlight                                          atomic.Int64
+	counts                                            recentMax
 	ups, downs                                        atomic.Uint64
 
-	pub   sync.Mutex // around republishing
-	pubCh *channel
+	republisher republisher
 
 	mu          sync.Mutex
 	control     *channel // of the scaling; used by one evaluation at a time
 	want        wish
 	queues      []string
-	missing     map[string]bool
+	missing     map[string]error
 	active      []*consumer // subscribed or being so, oldest first
 	draining    map[*consumer]bool
 	busy        bool // a subscriber is at work
@@ -116,7 +116,7 @@ func newContainer(conn *Conn, cfg Config, h Handler, b BatchHandler) (*Container
 		want:    wish{min: cfg.Min, max: cfg.Max},
 		target:  cfg.Min,
 		queues:  slices.Clone(cfg.Queues),
-		missing: map[string]bool{}, draining: map[*consumer]bool{},
+		missing: map[string]error{}, draining: map[*consumer]bool{},
 		shown:   shown{state: Stopped, since: time.Now()},
 		changed: make(chan struct{}),
 	}
@@ -404,11 +404,7 @@ func (c *Container) Close(ctx context.Context) error {
 	go func() { c.wg.Wait(); close(done) }()
 	select {
 	case <-done:
-		c.pub.Lock()
-		defer c.pub.Unlock()
-		if c.pubCh != nil {
-			c.pubCh.close(ctx)
-		}
+		c.republisher.close(ctx)
 		return nil
 	case <-ctx.Done():
 		if err == nil || errors.Is(err, ErrClosed) {

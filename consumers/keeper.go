@@ -174,11 +174,12 @@ func (c *Container) cancelledByBroker(s *consumer, tag string) {
 func (c *Container) subscriber(ctx context.Context) {
 	err := c.subscribeAll(ctx)
 	c.mu.Lock()
+	cut := ctx.Err() != nil
 	c.endWork()
 	c.busy, c.endWork = false, nil
 	var fresh error
 	switch {
-	case ctx.Err() != nil && err != nil:
+	case cut:
 	case err != nil:
 		if c.try.err == nil || c.try.err.Error() != err.Error() {
 			fresh = err
@@ -239,7 +240,7 @@ func (c *Container) subscribeAll(ctx context.Context) error {
 // present returns the wanted queues that are not known to be missing; mu is
 // held.
 func (c *Container) present() []string {
-	return slices.DeleteFunc(slices.Clone(c.queues), func(q string) bool { return c.missing[q] })
+	return slices.DeleteFunc(slices.Clone(c.queues), func(q string) bool { return c.missing[q] != nil })
 }
 
 // recheck looks whether missing queues have come.
@@ -275,9 +276,9 @@ func (c *Container) probe(ctx context.Context, queue string) error {
 		ch.close(ctx)
 	}
 	c.mu.Lock()
-	was := c.missing[queue]
+	_, was := c.missing[queue]
 	if isMissing(err) {
-		c.missing[queue] = true
+		c.missing[queue] = err
 	} else if err == nil {
 		delete(c.missing, queue)
 	}

@@ -3,6 +3,7 @@ package consumers
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -32,13 +33,6 @@ func (r Retry) withDefaults() Retry {
 	return r
 }
 
-func (r Retry) check() error {
-	if r.Exchange != "" && r.RoutingKey == "" {
-		return nil // fanout and headers exchanges need no key
-	}
-	return nil
-}
-
 func (r Retry) republishes() bool { return r.Exchange != "" || r.RoutingKey != "" }
 
 // pauseBefore waits before the next call and reports whether to make it.
@@ -55,20 +49,46 @@ func (r Retry) pauseBefore(ctx context.Context, attempt int, halt <-chan struct{
 	}
 }
 
+// republisher publishes exhausted messages, one at a time, and knows what became
+// of each.
+type republisher struct {
+	mu      sync.Mutex
+	ch      *channel
+	returns chan amqp.Return
+}
+
+// open makes sure that there is a channel in confirm mode; mu is held.
+func (p *republisher) open(ctx context.Context, l *link) error {
+	if p.ch != nil && !p.ch.IsClosed() {
+		return nil
+	}
+	ch, err := l.channel(ctx)
+	if err != nil {
+		return err
+	}
+	if err := ch.request(ctx, "asking for confirms", func() error { return ch.Confirm(false) }); err != nil {
+		ch.abandon()
+		return err
+	}
+	p.ch, p.returns = ch, ch.NotifyReturn(make(chan amqp.Return, 1))
+	return nil
+}
+
+func (p *republisher) close(ctx context.Context) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ch != nil && !p.ch.IsClosed() {
+		p.ch.close(ctx)
+	}
+}
+
 // republish publishes an exhausted message and waits for the confirm.
 func (c *Container) republish(ctx context.Context, d *Delivery, cause error) error {
-	c.pub.Lock()
-	defer c.pub.Unlock()
-	if c.pubCh == nil || c.pubCh.IsClosed() {
-		ch, err := c.conn.publish.channel(ctx)
-		if err != nil {
-			return err
-		}
-		if err := ch.request(ctx, "asking for confirms", func() error { return ch.Confirm(false) }); err != nil {
-			ch.abandon()
-			return err
-		}
-		c.pubCh = ch
+	p := &c.republisher
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.open(ctx, c.conn.publish); err != nil {
+		return err
 	}
 	headers := amqp.Table{}
 	for k, v := range d.Headers {
@@ -77,7 +97,8 @@ func (c *Container) republish(ctx context.Context, d *Delivery, cause error) err
 	headers["x-exception-message"] = clip(cause.Error(), 1000)
 	headers["x-original-exchange"] = d.Exchange
 	headers["x-original-routing-key"] = d.RoutingKey
-	conf, err := c.pubCh.PublishWithDeferredConfirm(c.cfg.Retry.Exchange, c.cfg.Retry.RoutingKey, false, false, amqp.Publishing{
+	r := c.cfg.Retry
+	conf, err := p.ch.PublishWithDeferredConfirm(r.Exchange, r.RoutingKey, true, false, amqp.Publishing{
 		Headers: headers, ContentType: d.ContentType, ContentEncoding: d.ContentEncoding, DeliveryMode: d.DeliveryMode,
 		Priority: d.Priority, CorrelationId: d.CorrelationId, ReplyTo: d.ReplyTo, MessageId: d.MessageId,
 		Timestamp: d.Timestamp, Type: d.Type, AppId: d.AppId, Body: d.Body,
@@ -85,9 +106,19 @@ func (c *Container) republish(ctx context.Context, d *Delivery, cause error) err
 	if err != nil {
 		return fmt.Errorf("republishing: %w", err)
 	}
+	// A confirm that was not waited for would be taken for the next message's.
 	ok, err := conf.WaitContext(ctx)
 	if err != nil {
+		p.ch.abandon()
+		p.ch = nil
 		return fmt.Errorf("waiting for the broker's confirm of a republished message: %w", err)
+	}
+	select {
+	case back, open := <-p.returns: // comes before the confirm
+		if open {
+			return fmt.Errorf("no queue takes messages for exchange %q, routing key %q: %s", r.Exchange, r.RoutingKey, back.ReplyText)
+		}
+	default:
 	}
 	if !ok {
 		return fmt.Errorf("the broker did not take the republished message")

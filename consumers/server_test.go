@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"os/exec"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -134,6 +135,35 @@ func (s *server) call(t testing.TB, method, path, body string) []byte {
 	}
 	return answer
 }
+
+// ctl runs rabbitmqctl for the server under test.
+func (s *server) ctl(t testing.TB, args ...string) {
+	t.Helper()
+	prefix := strings.Fields(env(t, "BELAY_TEST_RABBITMQCTL"))
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, prefix[0], append(prefix[1:], args...)...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("rabbitmqctl %v: %v\n%s", args, err, out)
+	}
+}
+
+// setPassword makes a user who may do everything in the test's vhost.
+func (s *server) setPassword(t testing.TB, name, password string) {
+	t.Helper()
+	if s.embedded != nil {
+		err := s.embedded.SetUser(broker.User{Name: name, Password: broker.Password(password)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	name = url.PathEscape(name)
+	s.api(t, http.MethodPut, "/api/users/"+name, fmt.Sprintf(`{"password":%q,"tags":""}`, password))
+	s.api(t, http.MethodPut, "/api/permissions/"+s.vhost+"/"+name, `{"configure":".*","write":".*","read":".*"}`)
+}
+
+func envSet(name string) bool { return os.Getenv(name) == "1" }
 
 func (s *server) declare(t testing.TB, queue string, args amqp.Table) {
 	t.Helper()

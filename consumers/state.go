@@ -1,6 +1,7 @@
 package consumers
 
 import (
+	"errors"
 	"slices"
 	"time"
 )
@@ -15,7 +16,7 @@ func (c *Container) state() (State, error) {
 	case !c.want.run:
 		return Stopped, nil
 	case len(c.missing) > 0:
-		return MissingQueue, c.try.err
+		return MissingQueue, c.missingErr()
 	case len(c.active) >= c.want.min && c.whole():
 		return Running, nil
 	}
@@ -30,6 +31,17 @@ func (c *Container) state() (State, error) {
 		return Recovering, err
 	}
 	return Starting, nil
+}
+
+// missingErr says which queues are missing; mu is held.
+func (c *Container) missingErr() error {
+	var errs []error
+	for _, q := range c.queues {
+		if err := c.missing[q]; err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // whole reports whether every consumer is subscribed to every queue.
@@ -127,7 +139,7 @@ func (c *Container) Status() Status {
 		InFlight: int(max(0, c.inFlight.Load())), AutoStartup: !c.cfg.ManualStartup,
 		Consumers: len(c.active), Draining: len(c.draining),
 		Handled: c.handled.Load(), Failed: c.failed.Load(), Requeued: c.requeued.Load(),
-		Redelivered: c.redelivered.Load(), StaleAcks: c.staleAcks.Load(), MaxDeliveryCount: int(c.maxCount.Load()),
+		Redelivered: c.redelivered.Load(), StaleAcks: c.staleAcks.Load(), MaxDeliveryCount: c.counts.max(time.Now()),
 		Scaling: c.scaling,
 	}
 	if c.lastFailure != nil {

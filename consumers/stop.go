@@ -58,7 +58,7 @@ func (s *consumer) unsettled() int {
 
 // stop ends a consumer as Config.StopMode has it, and reports.
 func (s *consumer) stop() {
-	begin, before := time.Now(), s.acks.count()
+	begin, before, requeued := time.Now(), s.acks.count(), s.requeued.Load()
 	r := &s.report
 	defer func() { r.Took = time.Since(begin) }()
 	deadline, cancel := context.WithTimeout(context.Background(), s.c.cfg.ShutdownTimeout)
@@ -80,8 +80,9 @@ func (s *consumer) stop() {
 		r.Running = 1
 		r.Abandoned = min(left, int(s.inHand.Load()))
 	}
-	r.Handled = int(s.acks.count() - before)
-	r.Requeued = left - r.Abandoned
+	back := int(s.requeued.Load() - requeued) // by their handlers
+	r.Handled = int(s.acks.count()-before) - back
+	r.Requeued = left - r.Abandoned + back
 	s.c.requeued.Add(uint64(left))
 	if held {
 		r.Phase = "close"

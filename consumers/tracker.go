@@ -172,9 +172,10 @@ func (t *tracker) count() uint64 {
 func (t *tracker) whenSettled(total uint64) <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.goal, t.reached = total, make(chan struct{})
+	reached := make(chan struct{})
+	t.goal, t.reached = total, reached
 	t.check()
-	return t.reached
+	return reached
 }
 
 func (t *tracker) check() {
