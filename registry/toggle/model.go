@@ -306,26 +306,18 @@ func (m *model) checkListener(e *entry, byListener map[string]int) {
 
 // boolean returns the value in force; has says whether Spring binds something.
 func (m *model) boolean(e *entry, f field) (b *bool, has bool) {
-	p := m.inForce(e, f)
-	if p == nil {
-		return nil, false
-	}
-	if p.value.placeholder() {
-		m.warnAt(Placeholder, p, "only a service's environment can resolve %s", quote(p.value.text))
-		return nil, true
-	}
-	v, absent, ok := p.value.toBool()
-	switch {
-	case !ok:
-		m.warnAt(BadBoolean, p, "%s %s is no boolean: write true or false", f, quote(p.value.written))
-		return nil, true
-	case absent:
-		return nil, false
-	}
-	return &v, true
+	return convert(m, e, f, BadBoolean, "%s %s is no boolean: write true or false", value.toBool)
 }
 
 func (m *model) integer(e *entry, f field) (n *int, has bool) {
+	if n, has = convert(m, e, f, BadInteger, "%s %s is no number", value.toInt); n != nil && *n < 1 {
+		m.warnAt(OutOfRange, m.inForce(e, f), "%s %d is below 1", f, *n)
+	}
+	return n, has
+}
+
+// convert reads a value in force that Spring converts.
+func convert[T any](m *model, e *entry, f field, bad Code, text string, to func(value) (v T, absent, ok bool)) (v *T, has bool) {
 	p := m.inForce(e, f)
 	if p == nil {
 		return nil, false
@@ -334,17 +326,15 @@ func (m *model) integer(e *entry, f field) (n *int, has bool) {
 		m.warnAt(Placeholder, p, "only a service's environment can resolve %s", quote(p.value.text))
 		return nil, true
 	}
-	v, absent, ok := p.value.toInt()
+	read, absent, ok := to(p.value)
 	switch {
 	case !ok:
-		m.warnAt(BadInteger, p, "%s %s is no number", f, quote(p.value.written))
+		m.warnAt(bad, p, text, f, quote(p.value.written))
 		return nil, true
 	case absent:
 		return nil, false
-	case v < 1:
-		m.warnAt(OutOfRange, p, "%s %d is below 1", f, v)
 	}
-	return &v, true
+	return &read, true
 }
 
 func (m *model) text(e *entry, f field) *string {

@@ -372,29 +372,29 @@ func (s *scanner) closeFlow(kind tokenKind) {
 	s.put(kind, 1)
 }
 
-func (s *scanner) fetchBlockEntry() {
-	if s.flow == 0 {
-		if !s.allowKey {
-			s.fail(s.pos, "an item of a list cannot stand here")
-		}
-		if s.deepen(s.col) {
-			s.put(tokBlockSeq, 0)
-		}
+// openBlock begins a block here, outside of braces and brackets, unless it has
+// begun before.
+func (s *scanner) openBlock(kind tokenKind, what string) {
+	if s.flow > 0 {
+		return
 	}
+	if !s.allowKey {
+		s.fail(s.pos, "%s cannot stand here", what)
+	}
+	if s.deepen(s.col) {
+		s.put(kind, 0)
+	}
+}
+
+func (s *scanner) fetchBlockEntry() {
+	s.openBlock(tokBlockSeq, "an item of a list")
 	s.allowKey = true
 	s.removeKey()
 	s.put(tokBlockEntry, 1)
 }
 
 func (s *scanner) fetchKey() {
-	if s.flow == 0 {
-		if !s.allowKey {
-			s.fail(s.pos, "a key cannot stand here")
-		}
-		if s.deepen(s.col) {
-			s.put(tokBlockMap, 0)
-		}
-	}
+	s.openBlock(tokBlockMap, "a key")
 	s.allowKey = s.flow == 0
 	s.removeKey()
 	s.put(tokKey, 1)
@@ -411,14 +411,7 @@ func (s *scanner) fetchValue() {
 		}
 		s.allowKey = false
 	} else {
-		if s.flow == 0 {
-			if !s.allowKey {
-				s.fail(s.pos, "a value cannot stand here")
-			}
-			if s.deepen(s.col) {
-				s.put(tokBlockMap, 0)
-			}
-		}
+		s.openBlock(tokBlockMap, "a value")
 		s.allowKey = s.flow == 0
 		s.removeKey()
 	}
