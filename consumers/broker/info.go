@@ -1,8 +1,6 @@
 package broker
 
-import (
-	"time"
-)
+import "time"
 
 // Connection describes one client's connection.
 type Connection struct {
@@ -15,6 +13,7 @@ type Connection struct {
 	Since      time.Time
 	User       string
 	Vhost      string
+	path       string // its name in the management API
 }
 
 // Connections lists the connections whose handshake is over, oldest first.
@@ -28,6 +27,7 @@ func (b *Broker) Connections() []Connection {
 		out = append(out, Connection{
 			Blocked: c.blocked.Load(), Channels: len(c.channels), ID: c.id, Name: c.name, Properties: c.properties,
 			Remote: c.nc.RemoteAddr().String(), Since: c.since, User: c.user.name, Vhost: c.vhost.name,
+			path: c.remoteName(),
 		})
 		c.vhost.mu.Unlock()
 	}

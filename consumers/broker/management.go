@@ -95,6 +95,7 @@ var endpoints = []endpoint{
 	{"GET", "/api/consumers", true, (*Broker).apiConsumers},
 	{"GET", "/api/consumers/{vhost}", true, (*Broker).apiConsumers},
 	{"GET", "/api/connections", false, (*Broker).apiConnections},
+	{"GET", "/api/connections/{name}", false, (*Broker).apiConnection},
 	{"GET", "/api/policies", false, (*Broker).apiPolicies},
 	{"GET", "/api/policies/{vhost}", false, (*Broker).apiPolicies},
 	{"PUT", "/api/policies/{vhost}/{name}", false, (*Broker).apiPutPolicy},
@@ -143,6 +144,7 @@ var (
 	errLogin       = &apiError{http.StatusUnauthorized, "not_authorized", "Login failed"}
 	errNoManager   = &apiError{http.StatusUnauthorized, "not_authorised", "Not management user"}
 	errNoVhost     = &apiError{http.StatusUnauthorized, "not_authorised", "User not authorised to access virtual host"}
+	errNotYours    = &apiError{http.StatusUnauthorized, "not_authorised", "User not authorised to access object"}
 	errNoPolicies  = &apiError{http.StatusUnauthorized, "not_authorised", "Not policymaker user"}
 	errStatsHidden = &apiError{http.StatusBadRequest, "bad_request", "Stats in management UI are disabled on this node"}
 )
@@ -226,13 +228,30 @@ func (b *Broker) apiConnections(u *user, _ *http.Request) (any, *apiError) {
 	out := []any{}
 	for _, c := range b.Connections() {
 		if u.seesAll() || c.User == u.name {
-			out = append(out, map[string]any{
-				"name": c.Remote, "user": c.User, "vhost": c.Vhost, "channels": c.Channels,
-				"client_properties": c.Properties, "user_provided_name": c.Name, "connected_at": c.Since.UnixMilli(),
-			})
+			out = append(out, c.json())
 		}
 	}
 	return out, nil
+}
+
+func (b *Broker) apiConnection(u *user, r *http.Request) (any, *apiError) {
+	for _, c := range b.Connections() {
+		switch {
+		case c.path != r.PathValue("name"):
+		case u.seesAll() || c.User == u.name:
+			return c.json(), nil
+		default:
+			return nil, errNotYours
+		}
+	}
+	return nil, errNotFound
+}
+
+func (c *Connection) json() map[string]any {
+	return map[string]any{
+		"name": c.path, "user": c.User, "vhost": c.Vhost, "channels": c.Channels,
+		"client_properties": orEmpty(c.Properties), "user_provided_name": c.Name, "connected_at": c.Since.UnixMilli(),
+	}
 }
 
 // apiPolicy is a policy as the API writes it.

@@ -49,6 +49,15 @@ type Queue struct {
 	ConsumerList []Consumer
 	ListAt       time.Time
 
+	// SettingsKnown says that the queue's arguments and policy were read, so
+	// that Hazards are all there are. Only the management API tells them.
+	SettingsKnown bool
+	// Redelivered is how many of the newest minute's deliveries were
+	// redeliveries, in percent; Looping says that consumers mostly give back
+	// what they get. Only the management API tells.
+	Redelivered Number
+	Looping     bool
+
 	// DeliveryLimit is the queue's x-delivery-limit, from arguments or policy; 0
 	// where there is none or it is not known.
 	DeliveryLimit int
