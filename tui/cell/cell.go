@@ -42,10 +42,8 @@ func Clean(s string) string {
 		switch {
 		case r == '\n' || r == '\r' || r == '\t':
 			b.WriteByte(' ')
-		case r == utf8.RuneError, unicode.IsControl(r):
-			b.WriteRune('\uFFFD')
-		case unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co, unicode.Cs):
-			// Format characters reorder or hide what stands beside them.
+		case r == utf8.RuneError, unicode.IsControl(r), unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co, unicode.Cs):
+			// Left out: format characters reorder or hide what stands beside them.
 		default:
 			b.WriteRune(r)
 		}

@@ -115,6 +115,9 @@ func (f *Field) Render(w int, focus bool, hint string, st *style.Set) string {
 	if f.at < len(f.text) {
 		under, after = cell.Clean(string(f.text[f.at:f.at+1])), cell.Clean(string(f.text[f.at+1:]))
 	}
+	if cell.Width(before)+cell.Width(under) > w {
+		under = " " // a wide sign in the last column
+	}
 	room := w - cell.Width(before) - cell.Width(under)
 	return st.Field.Paint(before) + st.Selected.Paint(under) + st.Field.Paint(cell.Left(after, room))
 }

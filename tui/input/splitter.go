@@ -140,14 +140,10 @@ func next(b []byte, joined bool) (n int, drop bool) {
 		return 0, false
 	}
 	// Alt and a key come in one read; an escape key and then another do not.
-	if joined || b[1] < 0x20 || b[1] == 0x7f {
+	if joined || b[1] < 0x20 || b[1] >= 0x7f {
 		return 1, false
 	}
-	w, bad := nextRune(b[1:])
-	if w == 0 {
-		return 0, false
-	}
-	return 1 + w, bad
+	return 2, false
 }
 
 func nextRune(b []byte) (n int, drop bool) {
