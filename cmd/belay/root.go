@@ -69,6 +69,7 @@ type globals struct {
 
 	log     *slog.Logger
 	keys    map[string]string // of the dashboard, rebound
+	began   bool              // the command itself was reached
 	closers []func() error
 }
 
@@ -93,6 +94,9 @@ func (g *globals) exit(ctx context.Context, err error) int {
 		return exitOK
 	}
 	code := statusOf(err)
+	if !g.began && code == exitFailed {
+		code = exitUsage
+	}
 	if ctx.Err() != nil && code != exitUnconfirmed {
 		code = exitInterrupted
 	}
@@ -174,8 +178,26 @@ func newRoot(g *globals) *cobra.Command {
 	add("change", newPauseCmd(g), newResumeCmd(g), newScaleCmd(g), newEditCmd(g), newRollbackCmd(g))
 	add("file", newFileCmd(g), newHistoryCmd(g), newDiffCmd(g))
 	add("host", newDemoCmd(g), newRunCmd(g))
+	defer g.noteStart(root)
 	add("other", newInitCmd(g), newContextsCmd(g), newUseCmd(g), newConfigCmd(g), newVersionCmd(g))
 	return root
+}
+
+// noteStart makes every command say that it began, so that what the command line itself
+// finds wrong before (arguments, flags that exclude each other) counts as usage.
+func (g *globals) noteStart(cmd *cobra.Command) {
+	for _, c := range append(cmd.Commands(), cmd) {
+		if c != cmd {
+			g.noteStart(c)
+			continue
+		}
+		if run := c.RunE; run != nil {
+			c.RunE = func(cmd *cobra.Command, args []string) error {
+				g.began = true
+				return run(cmd, args)
+			}
+		}
+	}
 }
 
 // prepare takes flags that were not given from the environment and opens the log.
