@@ -274,7 +274,10 @@ func (c *cell) snapshot() (held State, due bool) {
 }
 
 // watcher is one channel of Watch.
-type watcher struct{ ch chan State }
+type watcher struct {
+	ch   chan State
+	stop func() bool // ends the wait for the end of its context
+}
 
 // tell gives the held state to all watchers; the latest value wins. c.mu is
 // held, so nobody else sends or closes meanwhile.

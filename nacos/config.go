@@ -221,8 +221,12 @@ func (s *settled) endpoint(text string) (e endpoint, secure bool, err error) {
 		}
 		console = net.JoinHostPort(h, strconv.Itoa(p))
 	}
+	base := scheme + "://" + strings.Replace(net.JoinHostPort(host, strconv.Itoa(port)), "%", "%25", 1) + path
+	if u, err := url.Parse(base); err != nil || u.RawQuery != "" || u.Fragment != "" || u.Port() == "" {
+		return e, false, fmt.Errorf("nacos: server %q is no address of the form host:port", text)
+	}
 	return endpoint{
-		base:    scheme + "://" + net.JoinHostPort(host, strconv.Itoa(port)) + path,
+		base:    base,
 		console: scheme + "://" + console,
 		grpc:    net.JoinHostPort(host, strconv.Itoa(push)),
 		host:    host,
@@ -252,14 +256,21 @@ func splitHostPort(text string, defaultPort int) (host string, port int, err err
 	if host == "" {
 		return "", 0, errors.New("no host")
 	}
-	if strings.Contains(host, ":") && net.ParseIP(strings.SplitN(host, "%", 2)[0]) == nil {
-		return "", 0, fmt.Errorf("%q is no address", host)
+	name := host
+	if strings.Contains(host, ":") {
+		host = strings.Replace(host, "%25", "%", 1) // a zone, as URLs write it
+		var ip string
+		if ip, name, _ = strings.Cut(host, "%"); net.ParseIP(ip) == nil {
+			return "", 0, fmt.Errorf("%q is no address", host)
+		}
 	}
-	if u, err := url.Parse("http://" + net.JoinHostPort(host, "1")); err != nil || u.Hostname() == "" {
+	if strings.IndexFunc(name, func(r rune) bool { return !strings.ContainsRune(hostLetters, r) }) >= 0 {
 		return "", 0, fmt.Errorf("%q is no host name", host)
 	}
 	return host, port, nil
 }
+
+const hostLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
 
 // load reads the files, so that a bad one is an error of New and not a failure
 // of the first connection.

@@ -91,6 +91,7 @@ func conform(t *testing.T, tr traits, open opener) {
 		return key
 	}
 	t.Run("absent", func(t *testing.T) {
+		t.Parallel()
 		s := open(t, nil)
 		st, err := s.Get(t.Context(), newKey())
 		if err != nil || !st.Absent || st.Text != "" || st.MD5 != "" || st.Seq == 0 {
@@ -101,6 +102,7 @@ func conform(t *testing.T, tr traits, open opener) {
 		}
 	})
 	t.Run("bytes survive", func(t *testing.T) {
+		t.Parallel()
 		s := open(t, nil)
 		for _, body := range []string{"a=1", "a=1\r\n# Größe 配置 \U0001f600\n\tb = c%20+&=;d\n", " a=1 \n\n", strings.Repeat("x=0123456789\n", 20_000)} {
 			key := temporary(t, s)
@@ -112,6 +114,7 @@ func conform(t *testing.T, tr traits, open opener) {
 		}
 	})
 	t.Run("read your write", func(t *testing.T) {
+		t.Parallel()
 		s := open(t, nil)
 		key := temporary(t, s)
 		st := create(t, s, key, text(0))
@@ -123,6 +126,7 @@ func conform(t *testing.T, tr traits, open opener) {
 		}
 	})
 	t.Run("conflicts", func(t *testing.T) {
+		t.Parallel()
 		a, b := open(t, nil), open(t, nil)
 		key := temporary(t, a)
 		var conflict *nacos.ConflictError
@@ -145,6 +149,7 @@ func conform(t *testing.T, tr traits, open opener) {
 		}
 	})
 	t.Run("four writers", func(t *testing.T) {
+		t.Parallel()
 		if !tr.compares {
 			t.Skip("this server applies a publish with any expected md5")
 		}
@@ -167,6 +172,7 @@ func conform(t *testing.T, tr traits, open opener) {
 		}
 	})
 	t.Run("watch", func(t *testing.T) {
+		t.Parallel()
 		ours, theirs := open(t, nil), open(t, nil)
 		key := temporary(t, theirs)
 		states := ours.Watch(t.Context(), key)
@@ -195,6 +201,7 @@ func conform(t *testing.T, tr traits, open opener) {
 	})
 	for _, namespace := range []string{"", "public", "ns-prod"} {
 		t.Run("namespace "+namespace, func(t *testing.T) {
+			t.Parallel()
 			in := func(c *nacos.Config) { c.Namespace = namespace }
 			ours, theirs := open(t, in), open(t, in)
 			key := temporary(t, theirs)
@@ -214,6 +221,7 @@ func conform(t *testing.T, tr traits, open opener) {
 		})
 	}
 	t.Run("metadata and history", func(t *testing.T) {
+		t.Parallel()
 		s := open(t, nil)
 		key := temporary(t, s)
 		if !tr.history {
@@ -265,6 +273,7 @@ func conform(t *testing.T, tr traits, open opener) {
 		}
 	})
 	t.Run("who listens", func(t *testing.T) {
+		t.Parallel()
 		s := open(t, nil)
 		key := temporary(t, s)
 		st := create(t, s, key, text(1))
@@ -293,6 +302,7 @@ func conform(t *testing.T, tr traits, open opener) {
 		eventually(t, "listed no more", shows(""))
 	})
 	t.Run("search and namespaces", func(t *testing.T) {
+		t.Parallel()
 		s := open(t, nil)
 		a, b := temporary(t, s), temporary(t, s)
 		b.DataID = "rabbitmq-toggle.yml"
@@ -315,6 +325,7 @@ func conform(t *testing.T, tr traits, open opener) {
 		}
 	})
 	t.Run("too large", func(t *testing.T) {
+		t.Parallel()
 		s := open(t, nil)
 		key := temporary(t, s)
 		if _, err := s.Create(t.Context(), key, nacos.Content{Text: strings.Repeat("x", 2<<20)}); !errors.Is(err, nacos.ErrTooLarge) {

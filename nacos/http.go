@@ -148,8 +148,7 @@ func (c *client) send(ctx context.Context, r call, token string) (answer, error)
 	if r.form != nil {
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded; charset=UTF-8")
 	}
-	req.Header.Set("User-Agent", "Nacos-Go-Client:belay")
-	req.Header.Set("Client-Version", "Nacos-Go-Client:belay")
+	req.Header.Set("User-Agent", "belay")
 	if token != "" {
 		req.Header["accessToken"] = []string{token} // spelled as Nacos documents it
 	}

@@ -12,6 +12,9 @@ const (
 	// pushBeat is the time between two health checks of the connection, which
 	// find a silent cut.
 	pushBeat = 5 * time.Second
+	// setupPause leaves the server time to register a new connection; it sends
+	// no word when it has. The SDK waits as long.
+	setupPause = 100 * time.Millisecond
 	// listenBatch bounds the configs of one listen request.
 	listenBatch = 1000
 )
@@ -26,6 +29,7 @@ type push struct {
 	pending map[*cell]bool // to be listened to (true) or no more (false)
 	failed  int            // attempts in a row: the next server's turn
 	wake    chan struct{}  // pending is not empty
+	again   bool           // the next connection is not the first
 }
 
 func newPush(s *Store) *push {
@@ -105,6 +109,9 @@ func (p *push) run(ctx context.Context) (err error) {
 	}
 	p.failed = 0
 	defer c.close()
+	if sleep(ctx, setupPause) != nil {
+		return ctx.Err()
+	}
 	p.mu.Lock()
 	p.conn = c
 	p.pending = map[*cell]bool{}
@@ -121,7 +128,10 @@ func (p *push) run(ctx context.Context) (err error) {
 		p.enqueue(cell, true)
 	}
 	s.stats.use("push")
-	s.stats.doubt()
+	if p.again {
+		s.stats.doubt()
+	}
+	p.again = true
 	s.cfg.log.Debug("push connection up", "server", c.target)
 	return p.serve(ctx, c)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,10 +43,10 @@ type pushConn struct {
 	ids     atomic.Uint64
 }
 
-// The messages of the protocol, as JSON in the wire's payload. One struct has
-// the fields of all requests that we send; empty ones are left out.
+// The messages of the protocol, as JSON in the wire's payload, with the fields
+// that the SDK sends, also where they are empty: servers are used to them.
 type pushHeader struct {
-	RequestID string `json:"requestId,omitempty"`
+	RequestID string `json:"requestId"`
 	Module    string `json:"module"`
 }
 
@@ -66,8 +67,9 @@ type listenContext struct {
 
 type listenRequest struct {
 	pushHeader
-	Listen   bool            `json:"listen"`
-	Contexts []listenContext `json:"configListenContexts"`
+	listenContext                 // empty: the configs stand in the list
+	Listen        bool            `json:"listen"`
+	Contexts      []listenContext `json:"configListenContexts"`
 }
 
 type publishRequest struct {
@@ -301,5 +303,5 @@ func (c *pushConn) listen(ctx context.Context, list []listened, on bool) (map[Ke
 // know (yet).
 func isUnregistered(err error) bool {
 	var refused *answerError
-	return errors.As(err, &refused) && refused.status == 301
+	return errors.As(err, &refused) && (refused.status == 301 || strings.Contains(refused.text, "unregistered"))
 }

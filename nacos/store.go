@@ -58,6 +58,8 @@ func New(cfg Config) (*Store, error) {
 // now, and what was missed is read.
 func (s *Store) reconnected() {
 	s.detector.forget()
+	s.pollRemoved.Store(false)
+	s.publishRemoved.Store(false)
 	s.kickPoll()
 }
 
@@ -157,16 +159,10 @@ func (s *Store) Watch(ctx context.Context, key Key) <-chan State {
 	if c.held.Seq > 0 && !first {
 		w.ch <- c.held
 	}
+	w.stop = context.AfterFunc(ctx, func() { c.drop(w) })
 	c.mu.Unlock()
-	ok := s.spawn(func() {
-		select {
-		case <-ctx.Done():
-		case <-s.ctx.Done():
-		}
-		c.drop(w)
-	})
-	if !ok {
-		c.drop(w)
+	if s.ctx.Err() != nil {
+		c.drop(w) // Close may have looked before the watcher was there
 		return w.ch
 	}
 	if first {
@@ -206,10 +202,21 @@ func (c *cell) welcome() {
 	})
 }
 
+// dropAll ends all watchers, with the store.
+func (c *cell) dropAll() {
+	c.mu.Lock()
+	list := slices.Collect(maps.Keys(c.watchers))
+	c.mu.Unlock()
+	for _, w := range list {
+		c.drop(w)
+	}
+}
+
 // drop ends one watcher.
 func (c *cell) drop(w *watcher) {
 	c.mu.Lock()
 	if _, ok := c.watchers[w]; ok {
+		w.stop()
 		delete(c.watchers, w)
 		close(w.ch)
 	}
@@ -247,6 +254,12 @@ func (s *Store) Close(ctx context.Context) error {
 	s.closed = true
 	s.mu.Unlock()
 	s.cancel()
+	s.mu.Lock()
+	cells := slices.Collect(maps.Values(s.cells))
+	s.mu.Unlock()
+	for _, c := range cells {
+		c.dropAll()
+	}
 	done := make(chan struct{})
 	go func() {
 		s.wg.Wait()
