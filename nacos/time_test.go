@@ -570,3 +570,92 @@ func TestCallerGivesUp(t *testing.T) {
 		}
 	})
 }
+
+// TestNamespaceNames: the default namespace is "" to 2.x and "public" to 3.x in
+// every request, whatever the configuration calls it; requests stay few.
+func TestNamespaceNames(t *testing.T) {
+	for _, namespace := range []string{"", "public", "ns-prod"} {
+		eachFamily(t, func(t *testing.T, f *fake) {
+			want := namespace
+			if namespace != "ns-prod" {
+				want = map[kind]string{kindV3: "public"}[f.kind]
+			}
+			bad := make(chan string, 1000)
+			f.intercept(func(r *http.Request, form url.Values) (*http.Response, error) {
+				for _, field := range []string{"tenant", "namespaceId"} {
+					if got, ok := form[field]; ok && got[0] != want {
+						bad <- r.URL.Path + " " + field + "=" + got[0]
+					}
+				}
+				for entry := range strings.SplitSeq(strings.TrimSuffix(form.Get("Listening-Configs"), keyEnd), keyEnd) {
+					fields := strings.Split(entry, fieldEnd)
+					if entry != "" && (want == "" && len(fields) != 3 || want != "" && (len(fields) != 4 || fields[3] != want)) {
+						bad <- r.URL.Path + " " + strings.Join(fields, "|")
+					}
+				}
+				return nil, nil
+			})
+			s := f.store(t, func(c *Config) { c.Namespace = namespace })
+			st := mustCreate(t, s, "a=1")
+			states := s.Watch(t.Context(), testKey)
+			newestOf(t, states)
+			if _, err := s.Update(t.Context(), testKey, Content{Text: "a=2"}, st.MD5); err != nil {
+				t.Fatal(err)
+			}
+			_, _ = s.History(t.Context(), testKey, 3)
+			_, _ = s.Watchers(t.Context(), testKey)
+			_, _ = s.Search(t.Context(), testKey.DataID)
+			f.mu.Lock()
+			before := f.requests
+			f.mu.Unlock()
+			time.Sleep(time.Minute)
+			f.mu.Lock()
+			if n := f.requests - before; n > 120 {
+				t.Errorf("%d requests in an idle minute", n)
+			}
+			f.mu.Unlock()
+			if err := s.Remove(t.Context(), testKey); err != nil {
+				t.Fatal(err)
+			}
+			close(bad)
+			for b := range bad {
+				t.Errorf("namespace %q on %v: sent %s", namespace, f.kind, b)
+			}
+			f.intercept(nil)
+		})
+	}
+}
+
+// TestOldServer: 1.x has no gRPC, so the long poll is the transport.
+func TestOldServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(kindV1)
+		f.intercept(func(r *http.Request, _ url.Values) (*http.Response, error) {
+			if strings.HasSuffix(r.URL.Path, "/server/state") {
+				return respondJSON(map[string]string{"version": "1.4.6"}), nil
+			}
+			if strings.HasSuffix(r.URL.Path, "/listener") && r.Header.Get("Long-Pulling-Timeout-No-Hangup") == "" {
+				select {
+				case <-time.After(29500 * time.Millisecond):
+					return respond(200, ""), nil
+				case <-r.Context().Done():
+					return nil, r.Context().Err()
+				}
+			}
+			return nil, nil
+		})
+		f.foreign(testKey, "a=1")
+		s := f.store(t, func(c *Config) { c.DisablePush = false })
+		states := s.Watch(t.Context(), testKey)
+		newestOf(t, states)
+		time.Sleep(5 * time.Second)
+		if h := s.Health(); h.Transport != "long-poll" || h.Server != "1.4.6" {
+			t.Errorf("health %+v", h)
+		}
+		f.foreign(testKey, "a=2")
+		time.Sleep(4 * time.Second)
+		if st := newestOf(t, states); st.Text != "a=2" {
+			t.Errorf("%+v", st)
+		}
+	})
+}
