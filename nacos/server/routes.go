@@ -7,15 +7,16 @@ import (
 
 // Paths that 3.x names to those who use the ones that it has given up.
 const (
-	insteadDetail     = "GET ${contextPath:nacos}/v3/console/cs/config"
-	insteadSearch     = "GET ${contextPath:nacos}/v3/console/cs/config/list"
-	insteadHistory    = "GET ${contextPath:nacos}/v3/console/cs/history/list"
-	insteadListeners  = "GET ${contextPath:nacos}/v3/console/cs/config/listener"
-	insteadListenedBy = "GET ${contextPath:nacos}/v3/console/cs/config/listener/ip"
-	insteadNamespaces = "GET ${contextPath:nacos}/v3/console/core/namespace/list"
-	insteadState      = "GET ${contextPath:nacos}/v3/console/server/state"
-	insteadHealth     = "GET ${contextPath:nacos}/v3/console/health/readiness"
-	insteadConfig     = "${contextPath:nacos}/v3/admin/cs/config"
+	insteadDetail      = "GET ${contextPath:nacos}/v3/console/cs/config"
+	insteadSearch      = "GET ${contextPath:nacos}/v3/console/cs/config/list"
+	insteadHistory     = "GET ${contextPath:nacos}/v3/console/cs/history/list"
+	insteadListeners   = "GET ${contextPath:nacos}/v3/console/cs/config/listener"
+	insteadListenedBy  = "GET ${contextPath:nacos}/v3/console/cs/config/listener/ip"
+	insteadNamespaces  = "GET ${contextPath:nacos}/v3/console/core/namespace/list"
+	insteadState       = "GET ${contextPath:nacos}/v3/console/server/state"
+	insteadHealth      = "GET ${contextPath:nacos}/v3/console/health/readiness"
+	insteadConnections = "GET ${contextPath:nacos}/v3/admin/core/loader/current"
+	insteadConfig      = "${contextPath:nacos}/v3/admin/cs/config"
 )
 
 // routes returns the HTTP paths of the imitated server.
@@ -47,7 +48,7 @@ func (s *Server) consoleRoutes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", notFound)
 	read := route{op: OpQuery, need: needRead, tenant: "namespaceId"}
-	s.handle(mux, "GET /v3/console/cs/config/listener", read.by((*Server).v3ConfigListeners))
+	s.handle(mux, "GET /v3/console/cs/config/listener", read.by(keyed((*Server).v3Key, (*Server).v3ConfigListeners)))
 	s.handle(mux, "GET /v3/console/core/namespace/list", route{op: OpQuery, need: needUser, handle: (*Server).v3Namespaces})
 	s.handle(mux, "GET /v3/console/server/state", route{op: OpQuery, handle: (*Server).v1State})
 	s.handle(mux, "GET /v3/console/health/readiness", route{op: OpQuery, handle: (*Server).v3Health})
@@ -132,13 +133,15 @@ func (s *Server) addV1Console(mux *http.ServeMux, prefix string) {
 // addV2 adds the paths of v2.
 func (s *Server) addV2(mux *http.ServeMux) {
 	const configs = "/nacos/v2/cs/config"
-	read := route{need: needRead, tenant: "namespaceId"}
-	read.op = OpRead
-	s.handle(mux, "GET "+configs, read.by((*Server).v2Get).replacedBy("GET "+insteadConfig))
-	s.handle(mux, "POST "+configs, route{op: OpPublish, need: needWrite, tenant: "namespaceId"}.by((*Server).v2Publish).replacedBy("POST "+insteadConfig))
-	s.handle(mux, "DELETE "+configs, route{op: OpRemove, need: needWrite, tenant: "namespaceId"}.by((*Server).v2Remove).replacedBy("DELETE "+insteadConfig))
-	s.handle(mux, "GET /nacos/v2/cs/history/list", route{op: OpHistory, need: needRead, tenant: "namespaceId"}.by((*Server).v2History).replacedBy(insteadHistory))
-	s.handle(mux, "GET /nacos/v2/core/loader/current", route{op: OpQuery, need: needAdmin, handle: (*Server).v1Connections}.replacedBy("GET ${contextPath:nacos}/v3/admin/core/loader/current"))
+	as := func(op Op, n need, handle func(*Server, *call, key)) route {
+		return route{op: op, need: n, tenant: "namespaceId", handle: keyed((*Server).v2Key, handle)}
+	}
+	s.handle(mux, "GET "+configs, as(OpRead, needRead, (*Server).v2Get).replacedBy("GET "+insteadConfig))
+	s.handle(mux, "POST "+configs, as(OpPublish, needWrite, (*Server).publishInEnvelope).replacedBy("POST "+insteadConfig))
+	s.handle(mux, "DELETE "+configs, as(OpRemove, needWrite, (*Server).removeInEnvelope).replacedBy("DELETE "+insteadConfig))
+	s.handle(mux, "GET /nacos/v2/cs/history/list", as(OpHistory, needRead, (*Server).v2History).replacedBy(insteadHistory))
+	s.handle(mux, "GET /nacos/v2/core/loader/current",
+		route{op: OpQuery, need: needAdmin, handle: (*Server).v1Connections}.replacedBy(insteadConnections))
 }
 
 // addV3 adds the paths of 3.x, and the answers to those that it has given up.
@@ -148,15 +151,15 @@ func (s *Server) addV3(mux *http.ServeMux) {
 		return route{op: op, need: n, tenant: "namespaceId", handle: handle}
 	}
 	for pattern, r := range map[string]route{
-		"GET /nacos/v3/client/cs/config": as(OpRead, needRead, (*Server).v3ClientGet),
+		"GET /nacos/v3/client/cs/config": as(OpRead, needRead, keyed((*Server).v3Key, (*Server).v3ClientGet)),
 
-		"GET " + admin + "/cs/config":           as(OpDetail, needRead, (*Server).v3Show),
-		"POST " + admin + "/cs/config":          as(OpPublish, needWrite, (*Server).v3Publish),
-		"DELETE " + admin + "/cs/config":        as(OpRemove, needWrite, (*Server).v3Remove),
+		"GET " + admin + "/cs/config":           as(OpDetail, needRead, keyed((*Server).v3Key, (*Server).v3Show)),
+		"POST " + admin + "/cs/config":          as(OpPublish, needWrite, keyed((*Server).v3Key, (*Server).publishInEnvelope)),
+		"DELETE " + admin + "/cs/config":        as(OpRemove, needWrite, keyed((*Server).v3Key, (*Server).removeInEnvelope)),
 		"GET " + admin + "/cs/config/list":      as(OpSearch, needRead, (*Server).v3List),
-		"GET " + admin + "/cs/config/listener":  as(OpQuery, needAdmin, (*Server).v3ConfigListeners),
+		"GET " + admin + "/cs/config/listener":  as(OpQuery, needAdmin, keyed((*Server).v3Key, (*Server).v3ConfigListeners)),
 		"GET " + admin + "/cs/listener":         as(OpQuery, needAdmin, (*Server).v3ListenedBy),
-		"GET " + admin + "/cs/history/list":     as(OpHistory, needRead, (*Server).v3History),
+		"GET " + admin + "/cs/history/list":     as(OpHistory, needRead, keyed((*Server).v3Key, (*Server).v3History)),
 		"GET " + admin + "/cs/history":          as(OpHistory, needRead, (*Server).v3Version),
 		"GET " + admin + "/cs/history/previous": as(OpHistory, needRead, (*Server).v3Previous),
 

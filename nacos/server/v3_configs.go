@@ -20,6 +20,15 @@ func (s *Server) groupKey(c *call, groupParam string) (key, bool) {
 	return k, s.v1Check(c, k)
 }
 
+// keyed makes a handler of one that needs the names of a config, as v2 or v3 send them.
+func keyed(names func(*Server, *call) (key, bool), handle func(*Server, *call, key)) func(*Server, *call) {
+	return func(s *Server, c *call) {
+		if k, ok := names(s, c); ok {
+			handle(s, c, k)
+		}
+	}
+}
+
 func (s *Server) v2Key(c *call) (key, bool) { return s.groupKey(c, "group") }
 
 func (s *Server) v3Key(c *call) (key, bool) { return s.groupKey(c, "groupName") }
@@ -29,11 +38,7 @@ func (s *Server) missingInEnvelope(c *call, name string) {
 }
 
 // v2Get answers the content as reads see it.
-func (s *Server) v2Get(c *call) {
-	k, ok := s.v2Key(c)
-	if !ok {
-		return
-	}
+func (s *Server) v2Get(c *call, k key) {
 	if e := s.dump.get(c.req.Context(), k); e != nil {
 		c.ok(e.content)
 		return
@@ -58,11 +63,7 @@ type v3ClientConfig struct {
 }
 
 // v3ClientGet answers the content as reads see it. A missing config is not an HTTP error here.
-func (s *Server) v3ClientGet(c *call) {
-	k, ok := s.v3Key(c)
-	if !ok {
-		return
-	}
+func (s *Server) v3ClientGet(c *call, k key) {
 	e := s.dump.get(c.req.Context(), k)
 	if e == nil {
 		c.fail(http.StatusOK, codeNotFound, "resource not found", "config data not exist")
@@ -89,36 +90,13 @@ func (s *Server) publishInEnvelope(c *call, k key) {
 	}
 }
 
-func (s *Server) v2Publish(c *call) {
-	if k, ok := s.v2Key(c); ok {
-		s.publishInEnvelope(c, k)
-	}
-}
-
-func (s *Server) v3Publish(c *call) {
-	if k, ok := s.v3Key(c); ok {
-		s.publishInEnvelope(c, k)
-	}
-}
-
+// removeInEnvelope removes a config and answers as v2 and v3 do.
 func (s *Server) removeInEnvelope(c *call, k key) {
 	if err := s.remove(c.req.Context(), k, c.sourceIP(), sent(c.user.Name)); err != nil {
 		c.fail(http.StatusInternalServerError, codeServerBad, "server error", err.Error())
 		return
 	}
 	c.ok(true)
-}
-
-func (s *Server) v2Remove(c *call) {
-	if k, ok := s.v2Key(c); ok {
-		s.removeInEnvelope(c, k)
-	}
-}
-
-func (s *Server) v3Remove(c *call) {
-	if k, ok := s.v3Key(c); ok {
-		s.removeInEnvelope(c, k)
-	}
 }
 
 // v3Detail is a config with everything that 3.x tells of it: no use, effect and schema.
@@ -141,11 +119,7 @@ type v3Detail struct {
 }
 
 // v3Show answers a config as the database has it; unlike the client's read it is never old.
-func (s *Server) v3Show(c *call) {
-	k, ok := s.v3Key(c)
-	if !ok {
-		return
-	}
+func (s *Server) v3Show(c *call, k key) {
 	r := s.db.get(k)
 	if r == nil {
 		c.fail(http.StatusNotFound, codeNotFound, "resource not found", "Config not exist, please publish Config first.")
@@ -224,11 +198,7 @@ func (s *Server) v3Row(v *version) v3Row {
 		OpType: v.opType(), PublishType: "formal"}
 }
 
-func (s *Server) v3History(c *call) {
-	k, ok := s.v3Key(c)
-	if !ok {
-		return
-	}
+func (s *Server) v3History(c *call, k key) {
 	if number, size, ok := s.v3Page(c); ok {
 		c.ok(paged(s.db.history(k), number, min(size, maxHistoryPage), s.v3Row))
 	}
@@ -261,11 +231,7 @@ func (s *Server) v3OneVersion(c *call, v *version) {
 }
 
 // v2History answers as v1 does, in the envelope of v2.
-func (s *Server) v2History(c *call) {
-	if k, ok := s.v2Key(c); ok {
-		c.ok(s.v1Versions(c, k))
-	}
-}
+func (s *Server) v2History(c *call, k key) { c.ok(s.v1Versions(c, k)) }
 
 // v3Listeners are the answers to who listens.
 type v3Listeners struct {
@@ -273,10 +239,8 @@ type v3Listeners struct {
 	Listeners map[string]string `json:"listenersStatus"`
 }
 
-func (s *Server) v3ConfigListeners(c *call) {
-	if k, ok := s.v3Key(c); ok {
-		c.ok(v3Listeners{"config", s.listenersOf(k)})
-	}
+func (s *Server) v3ConfigListeners(c *call, k key) {
+	c.ok(v3Listeners{"config", s.listenersOf(k)})
 }
 
 func (s *Server) v3ListenedBy(c *call) {
