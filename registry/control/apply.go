@@ -242,7 +242,7 @@ func (p *publication) publish(ctx context.Context) (nacos.State, error) {
 	case errors.As(err, &conflict):
 		return state, err
 	case err != nil:
-		found, ok := p.look(ctx)
+		found, ok := p.look(ctx, err)
 		if !ok {
 			return state, fmt.Errorf("write the toggle file of %s: %w", p.file.App, err)
 		}
@@ -252,9 +252,19 @@ func (p *publication) publish(ctx context.Context) (nacos.State, error) {
 	return state, nil
 }
 
+// refused says whether an error tells for certain that nothing was written.
+func refused(err error) bool {
+	var loss *nacos.LossError
+	return errors.As(err, &loss) || errors.Is(err, nacos.ErrForbidden) || errors.Is(err, nacos.ErrBlank) ||
+		errors.Is(err, nacos.ErrTooLarge) || errors.Is(err, nacos.ErrBadName) || errors.Is(err, nacos.ErrClosed)
+}
+
 // look reads the file after an error, which may have come after the write was
-// applied.
-func (p *publication) look(ctx context.Context) (nacos.State, bool) {
+// applied: for some seconds, because reads lag behind writes.
+func (p *publication) look(ctx context.Context, publish error) (nacos.State, bool) {
+	if refused(publish) {
+		return nacos.State{}, false
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rereadFor)
 	defer cancel()
 	for {

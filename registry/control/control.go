@@ -31,6 +31,8 @@ var (
 	ErrClosed = errors.New("control is closed")
 )
 
+var errNoStore = errors.New("control: no store is configured, so there are no toggle files")
+
 // ConfigStore is where toggle files are read and written; *nacos.Store is one.
 // Its errors are those of package nacos. All methods may be called concurrently.
 type ConfigStore interface {

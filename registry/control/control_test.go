@@ -181,6 +181,39 @@ func TestAlready(t *testing.T) {
 	}
 }
 
+// TestDrift writes again what the file says already where the listener is not so.
+func TestDrift(t *testing.T) {
+	store := newMemory(lines("A enable=false updatedBy=anna"))
+	show := newScene(store)
+	c := newControl(t, Config{Store: store, Fleet: show})
+	show.row("A").State = fleet.Drift
+	p := planned(t, c, Intent{Op: Pause, ID: id("A")})
+	if p.Files[0].Unchanged || !strings.Contains(codes(p.Warnings), "again") {
+		t.Fatalf("got %+v", p)
+	}
+	before := store.text()
+	if w := applied(t, c, p).Files[0]; w.Err != nil || store.text() == before {
+		t.Errorf("got %+v", w)
+	}
+}
+
+// TestRefusedWrite says at once why nothing was written.
+func TestRefusedWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newMemory(lines("A"))
+		store.fail = func(int) (error, bool) { return nacos.ErrForbidden, false }
+		c := newControl(t, Config{Store: store})
+		p := planned(t, c, Intent{Op: Pause, ID: id("A")})
+		began := time.Now()
+		if w := applied(t, c, p).Files[0]; !errors.Is(w.Err, nacos.ErrForbidden) || time.Since(began) > 0 {
+			t.Errorf("after %s: %+v", time.Since(began), w)
+		}
+	})
+	if _, err := New(Config{}).Plan(t.Context(), Intent{Op: Pause, ID: id("A")}); err == nil {
+		t.Error("planned without a store")
+	}
+}
+
 func TestResumeClears(t *testing.T) {
 	store := newMemory(lines("A enable=false updatedBy=anna reason=late resumeAt=2036-01-02T03:04:05Z pauseAt=2036-01-01T03:04:05Z"))
 	c := newControl(t, Config{Store: store})

@@ -355,8 +355,8 @@ func (c *Control) Outcomes(t Ticket) []Outcome {
 }
 
 // Wait waits until the write has come to an end for each listener, or until ctx
-// ends, and returns the outcomes. A write that Unconfirmed ends may still be done
-// later; see Outcomes.
+// ends, and returns the outcomes. One that ends unconfirmed is followed further and
+// may be done later; see Outcomes.
 func (c *Control) Wait(ctx context.Context, t Ticket) []Outcome {
 	c.mu.Lock()
 	list := slices.Clone(c.follow[t.ID])

@@ -17,6 +17,9 @@ const mostVersions = 100
 // each with what it changed. The error is [ErrNoHistory] where the store keeps
 // none, else as of nacos.Store.History.
 func (c *Control) History(ctx context.Context, app string) ([]Version, error) {
+	if c.cfg.Store == nil {
+		return nil, errNoStore
+	}
 	key := c.key(app)
 	h, ok := c.cfg.Store.(Historian)
 	if !ok {

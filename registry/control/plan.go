@@ -106,7 +106,7 @@ type Affected struct {
 // Warning is something the user should read before confirming.
 type Warning struct {
 	// Code is stable: a code of package toggle for a fault of the file, else
-	// "already", "audit", "metadata", "no-writer", "not-ours", "past",
+	// "again", "already", "audit", "metadata", "no-writer", "not-ours", "past",
 	// "stale", "undo-absent", "undo-changed", "undo-kept" or "unknown".
 	Code string
 	App  string

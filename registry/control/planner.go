@@ -25,6 +25,9 @@ import (
 // What must not be written stands in [FilePlan.Refusal]; the error is for intents
 // that make no sense and files that cannot be read.
 func (c *Control) Plan(ctx context.Context, intents ...Intent) (*Plan, error) {
+	if c.cfg.Store == nil {
+		return nil, errNoStore
+	}
 	now := time.Now()
 	apps, byApp, err := c.group(intents, now)
 	if err != nil {
@@ -146,8 +149,12 @@ func (c *Control) planOrders(f *FilePlan, snap *fleet.Snapshot, now time.Time) e
 			c.stillMine(f, in.ID, &order, have)
 		}
 		if settled(order, have, entry) && (in.Op != Undo || asked(order.Reason, have.Reason)) {
-			f.already(in, have)
-			continue
+			if !drifts(snap.Row(in.ID)) {
+				f.already(in, have)
+				continue
+			}
+			f.Warnings = append(f.Warnings, Warning{Code: "again", App: f.App,
+				Text: fmt.Sprintf("the file says so already, but %s is not so: it is written again, which makes services apply it anew", in.ID.Listener)})
 		}
 		f.orders = append(f.orders, order)
 		if in.Op == Scale && needsSteps(order, have, snap.Row(in.ID)) {
@@ -181,6 +188,10 @@ func (c *Control) planOrders(f *FilePlan, snap *fleet.Snapshot, now time.Time) e
 	f.After = string(after)
 	return nil
 }
+
+// drifts says whether a listener is not as its file wants it, such as one of a
+// service that is not ours and was restarted: it runs although it is paused.
+func drifts(row *fleet.Row) bool { return row != nil && row.State == fleet.Drift }
 
 // already notes an intent that the file fulfils.
 func (f *FilePlan) already(in Intent, have toggle.Toggle) {

@@ -343,3 +343,34 @@ func TestSyntaxErrors(t *testing.T) {
 		}
 	}
 }
+
+// TestCheck holds whole texts against the one that they replace.
+func TestCheck(t *testing.T) {
+	good := "rabbitmq.toggle.consumers[0].listenerId=A\n"
+	bad := "# x\n" + good + "rabbitmq.toggle.consumers[0].enable=maybe\n"
+	tests := []struct {
+		name          string
+		before, after string
+		code          Code
+		line          int
+		force         bool
+	}{
+		{"fine", "", good, "", 0, true},
+		{"heals", bad, good, "", 0, true},
+		{"heals a fatal one", "x=\\u1\n", good, "", 0, true},
+		{"new fault", good, bad, BadBoolean, 3, false},
+		{"old fault", strings.TrimPrefix(bad, "# x\n"), bad, BadBoolean, 3, true},
+		{"fatal", good, good + "x=\\u1\n", BadEscape, 2, false},
+		{"documents as before", good + "#---\nx=1\n", good + "#---\nx=2\n", DocumentSeparator, 2, false},
+	}
+	for _, tt := range tests {
+		err := Check(Properties, []byte(tt.before), []byte(tt.after), false)
+		var r *Refusal
+		if errors.As(err, &r) != (tt.code != "") || r != nil && (r.Code != tt.code || r.Line != tt.line || r.Forceable != tt.force) {
+			t.Errorf("%s: got %v", tt.name, err)
+		}
+		if err := Check(Properties, []byte(tt.before), []byte(tt.after), true); (err == nil) != tt.force {
+			t.Errorf("%s, with force: got %v", tt.name, err)
+		}
+	}
+}
