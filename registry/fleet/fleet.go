@@ -133,10 +133,15 @@ func (f *Fleet) Snapshot() *Snapshot { return f.snap.Load() }
 // replaces an earlier one's; an ended one is shown for a while.
 func (f *Fleet) SetEffect(id ID, e Effect) {
 	f.mu.Lock()
-	if old, ok := f.effects[id]; !ok || e.Ticket >= old.Ticket {
+	old, ok := f.effects[id]
+	if !ok || e.Ticket >= old.Ticket {
 		f.effects[id] = e
 	}
 	f.mu.Unlock()
+	if e.Phase == Applied && old.Phase != Applied {
+		f.Refresh() // only the broker is waited for now
+		return
+	}
 	f.Wake()
 }
 

@@ -272,7 +272,7 @@ func (r *Row) whoAndWhy() {
 		return
 	}
 	for _, h := range r.Hosts {
-		if h.Report.By != "" && h.Report.By != "toggle" {
+		if by := h.Report.By; by != "" && by != "toggle" && by != "autostart" {
 			r.By = h.Report.By
 			if r.Reason == "" {
 				r.Reason = h.Report.Reason

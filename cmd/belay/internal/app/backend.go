@@ -9,6 +9,7 @@ import (
 
 	"github.com/belay-mq/belay/cmd/belay/internal/config"
 	"github.com/belay-mq/belay/consumers"
+	"github.com/belay-mq/belay/consumers/observe"
 	"github.com/belay-mq/belay/nacos"
 	"github.com/belay-mq/belay/registry/control"
 	"github.com/belay-mq/belay/registry/fleet"
@@ -53,6 +54,8 @@ type vhost struct {
 	name     string
 	conn     *consumers.Conn
 	presence *presence.Presence
+	watching *consumers.Conn // the observer's
+	observer *observe.Observer
 }
 
 // Open connects to the parts that the context names and begins to follow them. It does
@@ -86,7 +89,7 @@ func Open(ctx context.Context, c *config.Context, opts Options) (_ *Backend, err
 			return nil, err
 		}
 		for _, v := range b.vhost {
-			fc.Brokers = append(fc.Brokers, fleet.Broker{VHost: v.name, Presence: v.presence})
+			fc.Brokers = append(fc.Brokers, fleet.Broker{VHost: v.name, Presence: v.presence, Observer: v.observer})
 		}
 	}
 	fc.Apps = b.apps()
@@ -122,8 +125,14 @@ func (b *Backend) openVHosts(ctx context.Context, c *config.Context, log *slog.L
 		if err != nil {
 			return err
 		}
-		p := presence.New(presence.Config{Conn: conn, Logger: log})
-		b.vhost = append(b.vhost, &vhost{name: name, conn: conn, presence: p})
+		v := &vhost{name: name, conn: conn, presence: presence.New(presence.Config{Conn: conn, Logger: log})}
+		b.vhost = append(b.vhost, v)
+		if v.watching, err = openConn(ctx, c.RabbitMQ, connName{vhost: name}, log); err != nil {
+			return err
+		}
+		if v.observer, err = openObserver(c.RabbitMQ, v.watching, name, log); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -134,6 +143,7 @@ func (b *Backend) run(ctx context.Context) {
 	b.goGuarded("fleet", func() error { return b.fleet.Run(ctx) })
 	for _, v := range b.vhost {
 		b.goGuarded("presence", func() error { return v.presence.Collect(ctx) })
+		b.goGuarded("observer", func() error { return v.observer.Run(ctx) })
 	}
 	if b.opts.Dashboard {
 		b.runDashboard(ctx)
@@ -164,7 +174,11 @@ func (b *Backend) Close(ctx context.Context) error {
 		errs = append(errs, b.store.Close(ctx))
 	}
 	for _, v := range b.vhost {
-		errs = append(errs, v.conn.Close(ctx))
+		for _, c := range []*consumers.Conn{v.conn, v.watching} {
+			if c != nil {
+				errs = append(errs, c.Close(ctx))
+			}
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -209,7 +223,7 @@ func (b *Backend) Settle(ctx context.Context) error {
 		return &UnreachableError{Server: "rabbitmq", Err: errors.New(b.vhost[0].presence.Health().Err)}
 	}
 	began, last, count := time.Now(), time.Now(), 0
-	return b.await(ctx, func(*fleet.Snapshot) bool {
+	if err := b.await(ctx, func(*fleet.Snapshot) bool {
 		n := 0
 		for _, v := range b.vhost {
 			n += len(v.presence.Instances())
@@ -218,7 +232,26 @@ func (b *Backend) Settle(ctx context.Context) error {
 			count, last = n, time.Now()
 		}
 		return count > 0 && time.Since(last) > settleQuiet || time.Since(began) > settleMost
-	})
+	}); err != nil {
+		return err
+	}
+	began = time.Now()
+	return b.await(ctx, func(s *fleet.Snapshot) bool { return queuesRead(s) || time.Since(began) > settleMost })
+}
+
+// queuesRead holds when something is known of every queue that an instance reports.
+func queuesRead(s *fleet.Snapshot) bool {
+	for _, r := range s.Rows {
+		if len(r.Hosts) > 0 && len(r.Queues) == 0 {
+			return false
+		}
+		for _, q := range r.Queues {
+			if !q.Ready.Known && !q.Missing && q.Err == "" {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // await looks again and again until ok holds of the newest snapshot.

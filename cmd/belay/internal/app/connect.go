@@ -2,15 +2,19 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/belay-mq/belay/cmd/belay/internal/config"
 	"github.com/belay-mq/belay/consumers"
+	"github.com/belay-mq/belay/consumers/observe"
 	"github.com/belay-mq/belay/nacos"
 )
 
@@ -76,6 +80,55 @@ func withVHost(s config.Secret, vhost string) (config.Secret, error) {
 	}
 	u.Path, u.RawPath = "/"+vhost, "/"+url.PathEscape(vhost)
 	return config.Secret(u.String()), nil
+}
+
+// openObserver makes the observer of a virtual host's queues, over a connection of its
+// own: it opens and closes many channels.
+func openObserver(r *config.RabbitMQ, conn *consumers.Conn, vhost string, log *slog.Logger) (*observe.Observer, error) {
+	c := observe.Config{Conn: conn, Logger: log, VHost: vhost}
+	if r.Management == "" {
+		return observe.New(c)
+	}
+	u, err := url.Parse(r.Management.Reveal())
+	if err != nil {
+		return nil, errors.New("rabbitmq: the management url cannot be read") // its text may hold a password
+	}
+	if u.User == nil {
+		if broker, err := url.Parse(r.URL.Reveal()); err == nil {
+			u.User = broker.User
+		}
+	}
+	c.Management = observe.Secret(u.String())
+	if c.TLS, err = loadTLS(r.TLS); err != nil {
+		return nil, err
+	}
+	return observe.New(c)
+}
+
+// loadTLS reads the files of a TLS connection; nil where there are none.
+func loadTLS(t *config.TLS) (*tls.Config, error) {
+	if t == nil {
+		return nil, nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
+	if t.CA != "" {
+		pem, err := os.ReadFile(t.CA)
+		if err != nil {
+			return nil, fmt.Errorf("rabbitmq: tls: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("rabbitmq: tls: %s holds no certificate in PEM form", t.CA)
+		}
+	}
+	if t.Cert != "" {
+		pair, err := tls.LoadX509KeyPair(t.Cert, t.Key)
+		if err != nil {
+			return nil, fmt.Errorf("rabbitmq: tls: %w", err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
 }
 
 // vhostOf is the virtual host that a URL names.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -83,7 +82,7 @@ func StartEmbedded(ctx context.Context, c *config.Context, dir string, log *slog
 			return nil, fmt.Errorf("start the embedded broker: %w", err)
 		}
 		r := *c.RabbitMQ
-		r.Embedded, r.URL, r.Management = false, config.Secret(e.broker.URL()), managementURL(e.broker)
+		r.Embedded, r.URL, r.Management = false, config.Secret(e.broker.URL()), config.Secret(e.broker.ManagementURL())
 		resolved.RabbitMQ = &r
 	}
 	if c.Releases != nil && c.Releases.Embedded {
@@ -95,16 +94,6 @@ func StartEmbedded(ctx context.Context, c *config.Context, dir string, log *slog
 		}
 	}
 	return e, e.writeConfig()
-}
-
-// managementURL is the broker's management API with the login of its default user.
-func managementURL(b *broker.Broker) config.Secret {
-	u, err := url.Parse(b.ManagementURL())
-	if err != nil || u.Host == "" {
-		return ""
-	}
-	u.User = url.UserPassword("guest", "guest")
-	return config.Secret(u.String())
 }
 
 // vhosts lists the virtual hosts that a context's applications use.

@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/belay-mq/belay/registry/fleet"
@@ -11,7 +12,8 @@ import (
 func (b *Backend) health() []fleet.Health {
 	out := []fleet.Health{b.nacosHealth(), b.rabbitHealth()}
 	for _, v := range b.vhost {
-		out = append(out, v.presenceHealth(len(b.vhost) > 1))
+		named := len(b.vhost) > 1
+		out = append(out, v.presenceHealth(named), v.observerHealth(named))
 	}
 	return out
 }
@@ -87,5 +89,31 @@ func (v *vhost) presenceHealth(named bool) fleet.Health {
 		h.Advice = "no reports of instances are received; they come back with the broker"
 	}
 	h.Counters = []fleet.Counter{{Name: "sent", Value: int64(p.Sent)}, {Name: "rejected", Value: int64(p.Rejected)}}
+	return h
+}
+
+// observerHealth is that of the management API; passive declares fare as the connection
+// does.
+func (v *vhost) observerHealth(named bool) fleet.Health {
+	o := v.observer.Health()
+	m := o.Management
+	h := fleet.Health{
+		Name: "management", State: fleet.HealthOK, Since: m.Since, LastOK: m.LastOK, Latency: m.Latency,
+		Err: m.Err, Advice: m.Advice, Text: m.Version,
+	}
+	if named {
+		h.Text = strings.TrimSpace(h.Text + " on " + v.name)
+	}
+	switch {
+	case !m.Configured:
+		h.State, h.Text = fleet.HealthAbsent, "not configured; queues are read by passive declare"
+	case m.Since.IsZero() && m.Err == "":
+		h.Text = "nothing was asked yet"
+	case !m.OK:
+		h.State = fleet.HealthDown
+	}
+	if !o.Declare.OK && o.Declare.Err != "" {
+		h.Counters = append(h.Counters, fleet.Counter{Name: "declares fail", Value: 1})
+	}
 	return h
 }
