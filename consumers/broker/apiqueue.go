@@ -170,6 +170,10 @@ func (s *series) details(value func(*sample) float64, want *sampleRange) map[str
 	n := len(samples)
 	newest, oldest := s.at(want.times[0]), s.at(want.times[n-1])
 	out["samples"], out["avg"], out["avg_rate"] = samples, sum/float64(n), 0.0
+	if n > 1 { // asked for samples, the API's rate is that between the newest two
+		second := s.at(want.times[1])
+		out["rate"] = (value(&newest) - value(&second)) / want.step.Seconds()
+	}
 	if took := want.times[0].Sub(want.times[n-1]).Seconds(); took > 0 {
 		out["avg_rate"] = (value(&newest) - value(&oldest)) / took
 	}

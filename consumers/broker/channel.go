@@ -134,14 +134,7 @@ func (ch *channel) qos(m *method) *replyError {
 }
 
 func (ch *channel) consume(m *method) *replyError {
-	name, refused := ch.queueName(m.queue)
-	if refused != nil {
-		return refused
-	}
-	if refused := ch.conn.allowed(permRead, "queue", name); refused != nil {
-		return refused
-	}
-	q, refused := ch.v.queueFor(ch.conn, name)
+	q, refused := ch.queueFor(m.queue, permRead)
 	if refused != nil {
 		return refused
 	}
@@ -208,14 +201,7 @@ func (ch *channel) cancel(m *method) *replyError {
 }
 
 func (ch *channel) get(m *method) *replyError {
-	name, refused := ch.queueName(m.queue)
-	if refused != nil {
-		return refused
-	}
-	if refused := ch.conn.allowed(permRead, "queue", name); refused != nil {
-		return refused
-	}
-	q, refused := ch.v.queueFor(ch.conn, name)
+	q, refused := ch.queueFor(m.queue, permRead)
 	if refused != nil {
 		return refused
 	}
@@ -383,6 +369,19 @@ func (ch *channel) queueName(name string) (string, *replyError) {
 		return "", connectionError(404, "no previously declared queue")
 	}
 	return ch.lastQueue, nil
+}
+
+// queueFor finds the queue that a method means, which the user must have the
+// permission for.
+func (ch *channel) queueFor(name string, p permission) (*queue, *replyError) {
+	name, refused := ch.queueName(name)
+	if refused != nil {
+		return nil, refused
+	}
+	if refused := ch.conn.allowed(p, "queue", name); refused != nil {
+		return nil, refused
+	}
+	return ch.v.queueFor(ch.conn, name)
 }
 
 // flushConfirms sends one basic.ack for all publishings taken since the last.

@@ -103,6 +103,13 @@ func (s *server) queue(t testing.TB, ch *amqp.Channel, args amqp.Table) string {
 	if _, err := ch.QueueDeclare(name, true, false, false, false, args); err != nil {
 		t.Fatal(err)
 	}
+	s.atEnd(t, func(ch *amqp.Channel) { ch.QueueDelete(name, false, false, false) })
+	return name
+}
+
+// atEnd calls f on a fresh channel when the test is over, unless the broker is
+// gone by then.
+func (s *server) atEnd(t testing.TB, f func(*amqp.Channel)) {
 	t.Cleanup(func() {
 		c, err := s.dial(s.url, amqp.Config{})
 		if err != nil {
@@ -110,10 +117,9 @@ func (s *server) queue(t testing.TB, ch *amqp.Channel, args amqp.Table) string {
 		}
 		defer c.Close()
 		if ch, err := c.Channel(); err == nil {
-			ch.QueueDelete(name, false, false, false)
+			f(ch)
 		}
 	})
-	return name
 }
 
 func publish(t testing.TB, ch *amqp.Channel, queue string, bodies ...string) {

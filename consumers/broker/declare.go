@@ -131,21 +131,14 @@ func (v *vhost) unbind(x *exchange, b *binding) {
 
 // bindQueue is queue.bind and queue.unbind.
 func (ch *channel) bindQueue(m *method) *replyError {
-	name, refused := ch.queueName(m.queue)
-	if refused != nil {
-		return refused
-	}
 	if m.exchange == "" {
 		return channelError(403, "operation not permitted on the default exchange")
 	}
-	if refused := ch.conn.allowed(permWrite, "queue", name); refused != nil {
+	q, refused := ch.queueFor(m.queue, permWrite)
+	if refused != nil {
 		return refused
 	}
 	if refused := ch.conn.allowed(permRead, "exchange", m.exchange); refused != nil {
-		return refused
-	}
-	q, refused := ch.v.queueFor(ch.conn, name)
-	if refused != nil {
 		return refused
 	}
 	x, refused := ch.v.exchangeFor(m.exchange)
@@ -154,7 +147,7 @@ func (ch *channel) bindQueue(m *method) *replyError {
 	}
 	key := m.key
 	if m.queue == "" && key == "" {
-		key = name
+		key = q.name
 	}
 	b := &binding{key: key, args: m.args, queue: q}
 	if m.id == queueBind {
@@ -351,14 +344,7 @@ func (ch *channel) mayDeadLetter(name string, args Table) *replyError {
 }
 
 func (ch *channel) purgeQueue(m *method) *replyError {
-	name, refused := ch.queueName(m.queue)
-	if refused != nil {
-		return refused
-	}
-	if refused := ch.conn.allowed(permRead, "queue", name); refused != nil {
-		return refused
-	}
-	q, refused := ch.v.queueFor(ch.conn, name)
+	q, refused := ch.queueFor(m.queue, permRead)
 	if refused != nil {
 		return refused
 	}

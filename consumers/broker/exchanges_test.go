@@ -15,16 +15,7 @@ func (s *server) exchange(t testing.TB, ch *amqp.Channel, kind string, args amqp
 	if err := ch.ExchangeDeclare(name, kind, false, false, false, false, args); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		c, err := s.dial(s.url, amqp.Config{})
-		if err != nil {
-			return
-		}
-		defer c.Close()
-		if ch, err := c.Channel(); err == nil {
-			ch.ExchangeDelete(name, false, false)
-		}
-	})
+	s.atEnd(t, func(ch *amqp.Channel) { ch.ExchangeDelete(name, false, false) })
 	return name
 }
 

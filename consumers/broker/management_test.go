@@ -128,7 +128,10 @@ func TestManagementQueue(t *testing.T) {
 		var got apiQueueShape
 		for range 150 {
 			a.get(t, path, &got)
-			if got.Consumers != nil && *got.Consumers == 1 && got.Ready != nil && *got.Ready == 1 && got.Stats != nil && got.Stats.Redeliver == 1 && len(got.Details) == 1 && string(got.Details[0].Channel) != "[]" {
+			// Queue and channel tell their numbers at different times.
+			if got.Consumers != nil && *got.Consumers == 1 && got.Ready != nil && *got.Ready == 1 && *got.Unacked == 2 &&
+				got.Stats != nil && got.Stats.Redeliver == 1 && got.Stats.Publish == 4 && got.Stats.Ack == 1 &&
+				len(got.Details) == 1 && string(got.Details[0].Channel) != "[]" {
 				break
 			}
 			time.Sleep(100 * time.Millisecond)

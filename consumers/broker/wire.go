@@ -91,40 +91,41 @@ func (d *decoder) shortstr() string {
 func (d *decoder) longstr() string { return string(d.take(uint64(d.long()))) }
 
 func (d *decoder) table() Table {
-	p := d.take(uint64(d.long()))
+	t := Table{}
+	d.nested(func(in *decoder) {
+		key := in.shortstr()
+		t[key] = in.value()
+	})
 	if d.err != nil {
 		return nil
 	}
-	if d.depth >= maxTableDepth {
-		d.err = errNested
-		return nil
-	}
-	t := Table{}
-	in := decoder{b: p, depth: d.depth + 1}
-	for len(in.b) > 0 && in.err == nil {
-		key := in.shortstr()
-		t[key] = in.value()
-	}
-	d.err = in.err
 	return t
 }
 
 func (d *decoder) array() []any {
-	p := d.take(uint64(d.long()))
+	a := []any{}
+	d.nested(func(in *decoder) { a = append(a, in.value()) })
 	if d.err != nil {
 		return nil
 	}
+	return a
+}
+
+// nested reads elements until the length that stands before them is used up.
+func (d *decoder) nested(element func(in *decoder)) {
+	p := d.take(uint64(d.long()))
+	if d.err != nil {
+		return
+	}
 	if d.depth >= maxTableDepth {
 		d.err = errNested
-		return nil
+		return
 	}
-	a := []any{}
 	in := decoder{b: p, depth: d.depth + 1}
 	for len(in.b) > 0 && in.err == nil {
-		a = append(a, in.value())
+		element(&in)
 	}
 	d.err = in.err
-	return a
 }
 
 func (d *decoder) value() any {
