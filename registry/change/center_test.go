@@ -267,6 +267,27 @@ func TestBounds(t *testing.T) {
 	})
 }
 
+// A key may have a lower limit of its own.
+func TestItemLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, Config{ItemLimit: func(k Key) int {
+			if k == theKey {
+				return 2
+			}
+			return 100
+		}})
+		for i := range 5 {
+			w.offer(pub(theKey, fmt.Sprint(i), "x"), pub(key(1), fmt.Sprint(i), "x"))
+		}
+		w.settle(time.Second)
+		few, _ := w.Datum(theKey)
+		all, _ := w.Datum(key(1))
+		if show(few.Items) != "3=x 4=x" || len(all.Items) != 5 {
+			t.Errorf("hold %s and %s", show(few.Items), show(all.Items))
+		}
+	})
+}
+
 // Removals within one window are bounded too.
 func TestBoundedRemovals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

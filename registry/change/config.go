@@ -40,6 +40,9 @@ func (w Window) check() error {
 
 // Config is what a Center is made of. The zero value is usable: it merges for 500 ms and tells nobody.
 type Config struct {
+	// ItemLimit may lower MaxItems for a key; it is called with the shard locked, must be fast and must not call the
+	// center. Default: no key has a limit of its own.
+	ItemLimit func(Key) int
 	// Logger hears about panics of notifiers and dead letters. Default: nothing is logged.
 	Logger *slog.Logger
 	// MaxItems is how many items a key may hold; beyond it the item accepted longest ago is dropped and counted.

@@ -146,8 +146,8 @@ func (set Sources) String() string {
 	return strings.Join(out, "+")
 }
 
-// owes reports whether a notifier that listens to set is told about a change that came from reasons.
-func (set Sources) owes(reasons Sources) bool {
+// Owes reports whether a notifier that listens to set is told of a change that came from reasons.
+func (set Sources) Owes(reasons Sources) bool {
 	if reasons.Has(Off) {
 		reasons |= 1 << Pub
 	}

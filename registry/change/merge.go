@@ -251,12 +251,20 @@ func (s *shard) mergeItem(r *record, x *Item, now int64) (v verdict, changed boo
 	r.trim(s.maxItems)
 	if x.live() {
 		r.itemTop = max(r.itemTop, x.Version)
-		if int(r.live) > s.maxItems {
+		if int(r.live) > s.limit(r) {
 			r.evict()
 			s.count.Evicted++
 		}
 	}
 	return kept, changed
+}
+
+// limit is how many items the key may hold.
+func (s *shard) limit(r *record) int {
+	if s.c.cfg.ItemLimit == nil || r.live == 1 {
+		return s.maxItems
+	}
+	return min(s.maxItems, max(1, s.c.cfg.ItemLimit(r.key)))
 }
 
 // each calls f for every live item of the accepted state.

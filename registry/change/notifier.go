@@ -134,7 +134,7 @@ func (b *mailbox) post(batch []Delivery) {
 		switch d.Outcome {
 		case Suppressed, Stale:
 		default:
-			if b.Sources.owes(d.Reasons) {
+			if b.Sources.Owes(d.Reasons) {
 				b.put(d)
 			}
 		}

@@ -370,7 +370,7 @@ func (w *world) judge(d Delivery) {
 			}
 		}
 		want := 0
-		if changed && set.owes(d.Reasons) && d.Outcome != DeliveredTemp {
+		if changed && set.Owes(d.Reasons) && d.Outcome != DeliveredTemp {
 			want = 1
 		}
 		if told != want {
