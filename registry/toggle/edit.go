@@ -11,11 +11,11 @@ import (
 type document interface {
 	format() Format
 	// replace changes the value of a pair that is in force.
-	replace(m *model, p *pair, c change) ([]splice, error)
+	replace(p *pair, c change) ([]splice, error)
 	// insert adds a missing key to an entry.
 	insert(m *model, e *entry, c change) ([]splice, error)
 	// remove takes one pair away.
-	remove(m *model, e *entry, p *pair) ([]splice, error)
+	remove(p *pair) ([]splice, error)
 	// add makes a new entry; the first change is its listenerId.
 	add(m *model, changes []change) ([]splice, error)
 }
@@ -180,7 +180,7 @@ func (e *editor) change(listenerID string, changes []change) error {
 			if len(pairs) == 0 {
 				break
 			}
-			if err := e.do(e.model.doc.remove(e.model, target, &e.model.pairs[pairs[len(pairs)-1]])); err != nil {
+			if err := e.do(e.model.doc.remove(&e.model.pairs[pairs[len(pairs)-1]])); err != nil {
 				return err
 			}
 		}
@@ -195,7 +195,7 @@ func (e *editor) change(listenerID string, changes []change) error {
 			continue
 		}
 		if p := e.model.inForce(target, c.field); p != nil {
-			splices, err := e.model.doc.replace(e.model, p, c)
+			splices, err := e.model.doc.replace(p, c)
 			if err != nil {
 				return err
 			}

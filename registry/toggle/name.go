@@ -294,9 +294,9 @@ func (p place) canonical(path string) bool {
 
 // sibling returns the path of another property of the entry that this listenerId
 // path belongs to, in the same spelling.
-func (p place) sibling(path string, index int, f field) string {
+func sibling(path string, index int, f field) string {
 	path = strings.TrimPrefix(path, "\ufeff")
-	p = locate(path)
+	p := locate(path)
 	head := path[:p.last.start]
 	s := spellCamel
 	switch {

@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-func (d *properties) replace(_ *model, p *pair, c change) ([]splice, error) {
+func (d *properties) replace(p *pair, c change) ([]splice, error) {
 	l := d.lines[p.at]
 	if l.separator == "" {
 		return []splice{{l.keyEnd, l.content, "=" + escapeValue(c.text(), "=")}}, nil
@@ -16,7 +16,7 @@ func (d *properties) replace(_ *model, p *pair, c change) ([]splice, error) {
 	return []splice{{l.valueStart, l.content, escapeValue(c.text(), l.separator)}}, nil
 }
 
-func (d *properties) remove(_ *model, _ *entry, p *pair) ([]splice, error) {
+func (d *properties) remove(p *pair) ([]splice, error) {
 	l := d.lines[p.at]
 	return []splice{{l.start, l.end, ""}}, nil
 }
@@ -24,7 +24,7 @@ func (d *properties) remove(_ *model, _ *entry, p *pair) ([]splice, error) {
 func (d *properties) insert(m *model, e *entry, c change) ([]splice, error) {
 	p := m.inForce(e, fieldListener)
 	last := m.pairs[e.pairs[len(e.pairs)-1]].at
-	return d.write(last, []string{p.place().sibling(p.name, e.Index, c.field)}, []change{c}), nil
+	return d.write(last, []string{sibling(p.name, e.Index, c.field)}, []change{c}), nil
 }
 
 func (d *properties) add(m *model, changes []change) ([]splice, error) {
@@ -48,7 +48,7 @@ func (d *properties) add(m *model, changes []change) ([]splice, error) {
 	}
 	keys := make([]string, len(changes))
 	for i, c := range changes {
-		keys[i] = locate(path).sibling(path, index, c.field)
+		keys[i] = sibling(path, index, c.field)
 	}
 	if last < 0 {
 		return d.append(keys, changes), nil

@@ -183,14 +183,11 @@ func digitOf(r rune) (int64, bool) {
 	case r < utf8.RuneSelf || r > 0xffff || !unicode.Is(unicode.Nd, r):
 		return 0, false
 	}
-	zero := r // decimal digits of one script stand in a row of ten
-	for n := int64(0); n < 10; n++ {
-		if !unicode.Is(unicode.Nd, zero-1) || n == 9 {
-			return n, true
-		}
+	zero := r // the digits of one script stand in a row of ten
+	for r-zero < 9 && unicode.Is(unicode.Nd, zero-1) {
 		zero--
 	}
-	return 0, false
+	return int64(r - zero), true
 }
 
 // parseTime reads an RFC 3339 time strictly.

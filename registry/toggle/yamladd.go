@@ -106,7 +106,7 @@ func (d *yamlFile) addFlat(p *pair, index int, changes []change) []splice {
 	holder, after, prefix := p.site.holder, d.last(p, -1), d.prefix(p)
 	lines := make([]string, len(changes))
 	for i, c := range changes {
-		key := p.place().sibling(p.name, index, c.field)
+		key := sibling(p.name, index, c.field)
 		key = strings.TrimPrefix(key[min(len(prefix), len(key)):], ".")
 		lines[i] = renderYAMLKey(key, holder.flow) + ": " + renderYAML(c, 0, holder.flow)
 	}
@@ -175,7 +175,7 @@ func (d *yamlFile) addFirst(changes []change) ([]splice, error) {
 	null := v.empty || v.alias == nil && v.kind == nodeScalar && v.style == 0 && plainValue(v.text).kind == kindNull
 	switch {
 	case v.alias != nil || v.anchor >= 0:
-		return nil, d.shared(max(v.anchor, v.start))
+		return nil, d.shared(v.start)
 	case null && best.holder.flow || v.flow && len(v.members) == 0 && len(v.items) == 0:
 		text := flowPath(missing, changes)
 		if v.empty {

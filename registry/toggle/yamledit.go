@@ -44,7 +44,7 @@ func usedInside(n *node) int {
 	return -1
 }
 
-func (d *yamlFile) replace(m *model, p *pair, c change) ([]splice, error) {
+func (d *yamlFile) replace(p *pair, c change) ([]splice, error) {
 	s := p.site
 	if s.shared >= 0 {
 		return nil, d.shared(s.shared)
@@ -79,7 +79,7 @@ func (d *yamlFile) insert(m *model, e *entry, c change) ([]splice, error) {
 		return nil, d.inherited(p.site)
 	}
 	prefix := d.prefix(p)
-	key := strings.TrimPrefix(p.place().sibling(p.name, e.Index, c.field)[len(prefix):], ".")
+	key := strings.TrimPrefix(sibling(p.name, e.Index, c.field)[len(prefix):], ".")
 	return d.put(p, e.Index, key, c), nil
 }
 
@@ -148,7 +148,7 @@ func (d *yamlFile) linesAfter(at int, lines ...string) []splice {
 	return []splice{{end, end, text + eol}}
 }
 
-func (d *yamlFile) remove(_ *model, _ *entry, p *pair) ([]splice, error) {
+func (d *yamlFile) remove(p *pair) ([]splice, error) {
 	s := p.site
 	if s.merged {
 		return nil, d.inherited(s)
