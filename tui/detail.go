@@ -345,12 +345,12 @@ func (d *detail) changes() []string {
 	return out
 }
 
-// stamp is a time with its date where it is not of today.
+// stamp is a time in a column, with its date where it is not the last such time.
 func stamp(t, now time.Time) string {
-	if t.YearDay() == now.YearDay() && t.Year() == now.Year() {
+	if now.Sub(t) < 20*time.Hour {
 		return cell.Left(t.Format("15:04:05"), 12)
 	}
-	return cell.Left(t.Format("Jan 02 15:04"), 12)
+	return cell.Left(t.Format("2 Jan 15:04"), 12)
 }
 
 // queueNumber is a number with its source and age.

@@ -10,6 +10,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/belay-mq/belay/nacos"
 	"github.com/belay-mq/belay/registry/control"
 	"github.com/belay-mq/belay/registry/fleet"
 	"github.com/belay-mq/belay/registry/toggle"
@@ -201,23 +202,30 @@ func (d *editDialog) message(m *Model, msg tea.Msg) (bool, tea.Cmd) {
 func (d *editDialog) planned(m *Model, p *control.Plan) tea.Cmd {
 	if len(p.Files) == 1 {
 		if now := p.Files[0].Base; now.MD5 != "" && now.MD5 != d.md5 {
-			merged, ok := editor.Merge(d.base, d.text, now.Text)
-			if !ok {
-				d.failed = "somebody changed the same lines meanwhile; esc twice, then open the file again"
-				return nil
-			}
-			d.area.Set(merged)
-			d.base, d.md5 = now.Text, now.MD5
-			d.before = toggle.Parse(d.format, []byte(d.base))
-			d.parse()
-			d.failed = "somebody changed the file meanwhile: their change is in the text now; read it, then ctrl-s again"
+			d.rebase(now)
 			return nil
 		}
 	}
 	c := newConfirm(m, control.Edit, "Publish the toggle file of "+d.app.Name, "Publish", p, d.intents())
 	c.done = func(m *Model) { m.close(d) }
+	c.clash = func(_ *Model, now nacos.State) { d.rebase(now) }
 	m.open(c)
 	return nil
+}
+
+// rebase puts the changes of somebody else, who wrote the file meanwhile, and
+// ours together by lines.
+func (d *editDialog) rebase(now nacos.State) {
+	merged, ok := editor.Merge(d.base, d.text, now.Text)
+	if !ok || !editor.Editable(merged) {
+		d.failed = "somebody changed the same lines meanwhile; esc twice, then open the file again"
+		return
+	}
+	d.area.Set(merged)
+	d.base, d.md5 = now.Text, now.MD5
+	d.before = toggle.Parse(d.format, []byte(d.base))
+	d.parse()
+	d.failed = "somebody changed the file meanwhile: their change is in the text now; read it, then ctrl-s again"
 }
 
 // external opens the text in $VISUAL or $EDITOR.

@@ -329,10 +329,8 @@ func (s *timeline) hit(forward bool) (bool, string) {
 		return false, "there is no search: type one with " + s.v.keys.Key(keys.Filter)
 	}
 	if s.f.text != "" {
-		search := s.search
-		s.f.set("")
-		s.search = search
 		s.follow = false
+		s.f.set("")
 		return true, ""
 	}
 	step, n := 1, s.t.Len()

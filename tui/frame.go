@@ -322,10 +322,10 @@ func (v *view) ago(t time.Time) string {
 	return cell.Age(v.age(t))
 }
 
-// moment is a time of day, with the date where it is not of today.
+// moment is a time of day, with the date where it is not the last such time.
 func (v *view) moment(t time.Time) string {
 	t = t.In(v.loc)
-	if t.YearDay() == v.now.YearDay() && t.Year() == v.now.Year() {
+	if v.now.Sub(t) < 20*time.Hour {
 		return t.Format("15:04:05")
 	}
 	return t.Format("2 Jan 15:04:05")

@@ -69,8 +69,9 @@ type writeDialog struct {
 	failed   string
 	scroll   int
 	conflict *nacos.ConflictError
-	yours    *control.Plan // what was confirmed before the conflict
-	done     func(*Model)  // called when it was written; may be nil
+	yours    *control.Plan             // what was confirmed before the conflict
+	done     func(*Model)              // called when it was written; may be nil
+	clash    func(*Model, nacos.State) // takes a conflict instead of this dialog; may be nil
 }
 
 func newWrite(m *Model, op control.Op, rows []*fleet.Row) *writeDialog {
@@ -500,10 +501,13 @@ func (d *writeDialog) applied(m *Model, msg applyMsg) (closed bool, cmd tea.Cmd)
 		return false, nil
 	}
 	var said []string
-	bad := false
+	bad, lost := false, false
 	for _, w := range msg.ticket.Files {
 		var c *nacos.ConflictError
 		switch {
+		case errors.As(w.Err, &c) && d.clash != nil:
+			d.clash(m, c.Actual)
+			return true, nil
 		case errors.As(w.Err, &c):
 			d.conflict, d.yours = c, d.plan
 			d.plan, d.made, d.shown, d.yes, d.typed = nil, "", time.Time{}, false, ""
@@ -512,8 +516,12 @@ func (d *writeDialog) applied(m *Model, msg applyMsg) (closed bool, cmd tea.Cmd)
 			said, bad = append(said, w.App+" not written: "+w.Err.Error()), true
 		case w.Merged:
 			said = append(said, w.App+" written; somebody else's change is kept")
+		case w.Lost != "":
+			said, lost = append(said, w.App+" written, but a change that somebody made meanwhile was overwritten: this server ignores the expected md5; the history has it"), true
+		case w.MD5 == "" && w.UnchangedBy != "":
+			said = append(said, w.App+" is already so, by "+w.UnchangedBy)
 		case w.MD5 == "":
-			said = append(said, w.App+" unchanged")
+			said = append(said, w.App+" is already so")
 		default:
 			said = append(said, fmt.Sprintf("%s written (md5 %.6s…)", w.App, w.MD5))
 		}
@@ -526,7 +534,7 @@ func (d *writeDialog) applied(m *Model, msg applyMsg) (closed bool, cmd tea.Cmd)
 		d.done(m)
 	}
 	m.home().t.Unmark()
-	m.say(string(d.op)+": "+strings.Join(said, "; ")+". The row shows how far it has come.", false)
+	m.say(string(d.op)+": "+strings.Join(said, "; ")+". The row shows how far it has come.", lost)
 	return true, nil
 }
 

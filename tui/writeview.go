@@ -366,5 +366,9 @@ func (d *writeDialog) conflictLines(m *Model, w int, para func(style.Style, stri
 	}
 	*out = append(*out, st.Bold.Paint("yours"))
 	*out = append(*out, diffLines(st, yours, w)...)
-	*out = append(*out, st.Bold.Paint("merged: your intent on their text"))
+	together := "merged: your intent on their text"
+	if d.op == control.Rollback {
+		together = "if you go on, their change is undone as well"
+	}
+	*out = append(*out, st.Bold.Paint(together))
 }

@@ -241,17 +241,22 @@ func (b *Binding) Names() string {
 	return strings.Join(ns, " ")
 }
 
-// Markdown returns the table of keys for the README.
+// Markdown returns the table of keys for the README, a row for each group.
 func Markdown() string {
 	var b strings.Builder
-	b.WriteString("| keys | what they do | name |\n|---|---|---|\n")
-	for i := range bindings {
-		x := &bindings[i]
-		ns := make([]string, len(x.Keys))
-		for j, k := range x.Keys {
-			ns[j] = "`" + Name(k) + "`"
+	b.WriteString("| | keys |\n|---|---|\n")
+	for i := 0; i < len(bindings); {
+		group := bindings[i].Group
+		var parts []string
+		for ; i < len(bindings) && bindings[i].Group == group; i++ {
+			x := &bindings[i]
+			ns := make([]string, len(x.Keys))
+			for j, k := range x.Keys {
+				ns[j] = "`" + Name(k) + "`"
+			}
+			parts = append(parts, strings.Join(ns, " ")+" "+x.Help)
 		}
-		fmt.Fprintf(&b, "| %s | %s | `%s` |\n", strings.Join(ns, " "), x.Help, x.Action)
+		fmt.Fprintf(&b, "| %s | %s |\n", group, strings.Join(parts, " · "))
 	}
 	return b.String()
 }

@@ -111,11 +111,11 @@ func sameDay(y int, m time.Month, d int, now time.Time) bool {
 	return y == ny && m == nm && d == nd
 }
 
-// Short writes a moment for a narrow place: the time of day, with the date
-// where it is another day.
+// Short writes a moment for a narrow place: the time of day, with the date where
+// it is not the next such time.
 func Short(t, now time.Time) string {
 	local := t.In(now.Location())
-	if y, m, d := local.Date(); sameDay(y, m, d, now) {
+	if y, m, d := local.Date(); sameDay(y, m, d, now) || t.After(now) && t.Sub(now) < 20*time.Hour {
 		return local.Format("15:04")
 	}
 	return local.Format("2 Jan 15:04")

@@ -49,7 +49,7 @@ func TestText(t *testing.T) {
 		text, short string
 	}{
 		{now.Add(28 * time.Minute), "21:42 CET (20:42 UTC)", "21:42"},
-		{now.Add(3 * time.Hour), "Tue 1 Dec 00:14 CET (30 Nov 23:14 UTC)", "1 Dec 00:14"},
+		{now.Add(3 * time.Hour), "Tue 1 Dec 00:14 CET (30 Nov 23:14 UTC)", "00:14"},
 		{now.Add(5 * time.Second), "21:14:05 CET (20:14:05 UTC)", "21:14"},
 		{time.Time{}, "", "1 Jan 01:00"},
 	} {
