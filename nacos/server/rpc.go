@@ -32,7 +32,7 @@ type rpcService struct {
 	server *Server
 	socket *socket
 	grpc   *grpc.Server
-	calls  sync.WaitGroup
+	calls  calls
 }
 
 func newRPCService(s *Server, l net.Listener) *rpcService {
@@ -60,8 +60,10 @@ func (r *rpcService) serve() error {
 // stop waits for the calls in progress; their connections are cut already.
 func (r *rpcService) stop() {
 	r.grpc.Stop()
-	r.calls.Wait()
+	r.calls.stop()
 }
+
+var errStopped = status.Error(codes.Unavailable, "the server has stopped")
 
 type connectionKey struct{}
 
@@ -90,8 +92,10 @@ func (r *rpcService) HandleRPC(context.Context, stats.RPCStats) {}
 
 // intercept counts the call, limits its size and turns a panic into an error.
 func (r *rpcService) intercept(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (resp any, err error) {
-	r.calls.Add(1)
-	defer r.calls.Done()
+	if !r.calls.enter() {
+		return nil, errStopped
+	}
+	defer r.calls.leave()
 	defer r.recovered(&err)
 	if p, ok := req.(*pb.Payload); ok {
 		if size := proto.Size(protoadapt.MessageV2Of(p)); size > maxMessage {
@@ -102,8 +106,10 @@ func (r *rpcService) intercept(ctx context.Context, req any, _ *grpc.UnaryServer
 }
 
 func (r *rpcService) interceptStream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
-	r.calls.Add(1)
-	defer r.calls.Done()
+	if !r.calls.enter() {
+		return errStopped
+	}
+	defer r.calls.leave()
 	defer r.recovered(&err)
 	return next(srv, stream)
 }

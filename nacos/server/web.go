@@ -14,7 +14,6 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -22,7 +21,7 @@ import (
 type webService struct {
 	socket *socket
 	http   *http.Server
-	calls  sync.WaitGroup
+	calls  calls
 }
 
 func newWebService(ctx context.Context, s *Server, l net.Listener, handler http.Handler) *webService {
@@ -32,8 +31,10 @@ func newWebService(ctx context.Context, s *Server, l net.Listener, handler http.
 		ReadHeaderTimeout: 30 * time.Second,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 		Handler: http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
-			w.calls.Add(1)
-			defer w.calls.Done()
+			if !w.calls.enter() {
+				panic(http.ErrAbortHandler) // the connection is cut already
+			}
+			defer w.calls.leave()
 			handler.ServeHTTP(rw, req)
 		}),
 	}
@@ -50,7 +51,7 @@ func (w *webService) serve() error {
 // stop waits for the calls in progress; their connections are cut already.
 func (w *webService) stop() error {
 	err := w.http.Close()
-	w.calls.Wait()
+	w.calls.stop()
 	return err
 }
 
