@@ -97,6 +97,12 @@ func update(t testing.TB, s *nacos.Store, key nacos.Key, text, base string) naco
 // await takes states until one satisfies ok.
 func await(t testing.TB, states <-chan nacos.State, what string, ok func(nacos.State) bool) nacos.State {
 	t.Helper()
+	return awaitFor(t, patience, states, what, ok)
+}
+
+// awaitFor is await for what takes long on a busy machine.
+func awaitFor(t testing.TB, patience time.Duration, states <-chan nacos.State, what string, ok func(nacos.State) bool) nacos.State {
+	t.Helper()
 	deadline := time.After(patience)
 	var last nacos.State
 	for {

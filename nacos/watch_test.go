@@ -190,7 +190,7 @@ func TestRapidChanges(t *testing.T) {
 		}
 	}()
 	seen, newest := 0, -1
-	await(t, states, "the last of the changes", func(s nacos.State) bool {
+	awaitFor(t, 6*patience, states, "the last of the changes", func(s nacos.State) bool {
 		var n int
 		if _, err := fmt.Sscanf(s.Text[strings.LastIndexByte(s.Text, '=')+1:], "%d", &n); err != nil {
 			t.Fatalf("state %+v: %v", s, err)
