@@ -36,7 +36,7 @@ func (b Behaviour) String() string {
 type traits struct {
 	version    string        // what the server reports
 	dumpTick   time.Duration // default of Config.DumpTick; negative is off
-	checkNames bool          // data id, group, namespace, content and tags are checked
+	checkNames bool          // data id, group, namespace, content, tags and sizes are checked
 	ignoreCAS  bool          // casMd5 is accepted and not looked at
 	history    bool          // versions are kept
 	shortHold  time.Duration // the shortest hold of a long poll

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 )
@@ -142,7 +143,14 @@ func (d *dump) run(ctx context.Context) {
 	start := time.Now()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
+	hidden := false
 	for {
+		if absent := d.faults.absent(); hidden != absent {
+			hidden = absent
+			if !hidden {
+				d.announce()
+			}
+		}
 		if at, ok := d.next(start); ok {
 			timer.Reset(time.Until(at))
 		} else {
@@ -160,8 +168,26 @@ func (d *dump) run(ctx context.Context) {
 	}
 }
 
-// next returns the first tick at which something is due.
+// announce tells everybody who listens that configs can be seen again.
+func (d *dump) announce() {
+	d.mu.RLock()
+	entries := maps.Clone(d.entries)
+	d.mu.RUnlock()
+	for k, e := range entries {
+		d.changed(k, e)
+	}
+}
+
+// next returns the first tick at which something is due, or when hidden configs are to be seen again.
 func (d *dump) next(start time.Time) (time.Time, bool) {
+	at, ok := d.nextTick(start)
+	if until := d.faults.hiddenUntil(); time.Now().Before(until) && (!ok || until.Before(at)) {
+		return until, true
+	}
+	return at, ok
+}
+
+func (d *dump) nextTick(start time.Time) (time.Time, bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	var first time.Time

@@ -44,7 +44,8 @@ type Faults struct {
 	ignore  bool          // casMd5
 
 	gate   gate
-	rotate func()
+	rotate func() // the token key
+	wake   func() // the dump, which tells everybody when configs are to be seen again
 }
 
 // rule is a fault that hits a number of calls of one kind.
@@ -66,7 +67,7 @@ const (
 	faultLimit
 )
 
-func newFaults() *Faults { return &Faults{} }
+func newFaults() *Faults { return &Faults{rotate: func() {}, wake: func() {}} }
 
 // add installs a rule in place of the one of the same kind and Op; a count of 0 only removes that.
 func (f *Faults) add(r *rule) {
@@ -131,12 +132,13 @@ func (f *Faults) HoldReads(d time.Duration) {
 	f.hold = d
 }
 
-// HideConfigs makes every config look missing to reads and listens for d from now. Details read the database and are
-// not affected.
+// HideConfigs makes every config look missing to reads and listens for d from now; afterwards everybody who listens is
+// told of a change. Details read the database and are not affected.
 func (f *Faults) HideConfigs(d time.Duration) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.hidden = time.Now().Add(d)
+	f.mu.Unlock()
+	f.wake()
 }
 
 // HideAfterRestart makes every config look missing for d after each Restart, as r-nacos does for 2-3 s.
@@ -181,6 +183,7 @@ func (f *Faults) Thaw() { f.gate.thaw() }
 // Reset removes all faults and thaws the server.
 func (f *Faults) Reset() {
 	f.Thaw()
+	defer f.wake()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.rules, f.removed = nil, nil
@@ -205,16 +208,19 @@ func (f *Faults) readHold() time.Duration {
 	return f.hold
 }
 
-func (f *Faults) absent() bool {
+func (f *Faults) absent() bool { return time.Now().Before(f.hiddenUntil()) }
+
+// hiddenUntil returns when configs can be seen again; a time in the past if they can be now.
+func (f *Faults) hiddenUntil() time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return !f.hidden.IsZero() && time.Now().Before(f.hidden)
+	return f.hidden
 }
 
 func (f *Faults) usersMissing() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return !f.users.IsZero() && time.Now().Before(f.users)
+	return time.Now().Before(f.users)
 }
 
 func (f *Faults) ignoresCAS() bool {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nacos-group/nacos-sdk-go/v2/vo"
+
 	"github.com/belay-mq/belay/nacos/server"
 )
 
@@ -158,10 +160,66 @@ func TestHiddenConfigs(t *testing.T) {
 	}
 	tg.expect(t, 404, "config data not exist\n", "GET", v1Configs, k)
 	tg.awaitRead(t, k, "a=1")
-	s.Faults().HideConfigs(time.Hour)
-	tg.expect(t, 404, "config data not exist\n", "GET", v1Configs, k)
-	s.Faults().Reset()
-	tg.expect(t, 200, "a=1", "GET", v1Configs, k)
+	r := tg.connect(t, true)
+	for _, hide := range []struct {
+		d   time.Duration
+		end func()
+	}{{500 * time.Millisecond, func() {}}, {time.Hour, s.Faults().Reset}} {
+		s.Faults().HideConfigs(hide.d)
+		tg.expect(t, 404, "config data not exist\n", "GET", v1Configs, k)
+		r.expect("ConfigBatchListenRequest", listening(k, ""), "ConfigChangeBatchListenResponse", map[string]any{"changedConfigs": "[]"})
+		hide.end()
+		r.pushed(k["group"]) // it is there again
+		tg.expect(t, 200, "a=1", "GET", v1Configs, k)
+	}
+}
+
+// The SDK in front of a frozen server: its call ends with its deadline and is not applied, and it comes back by itself.
+func TestFreezeSDK(t *testing.T) {
+	if raceDetector {
+		t.Skip("the SDK races with itself when it reconnects")
+	}
+	t.Parallel()
+	s, tg := embedded(t, server.Config{})
+	k := newKey()
+	c := sdkClient(t, s.Addr(), nil)
+	param := vo.ConfigParam{DataId: k["dataId"], Group: k["group"], Content: "a=1"}
+	if ok, err := c.PublishConfig(param); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	s.Faults().Freeze()
+	param.Content = "a=2"
+	if ok, err := c.PublishConfig(param); ok || err == nil || !strings.Contains(err.Error(), "DeadlineExceeded") {
+		t.Error(ok, err)
+	}
+	s.Faults().Thaw()
+	param.Content = "a=3"
+	eventually(t, "the SDK is back", func() bool {
+		ok, _ := c.PublishConfig(param)
+		return ok
+	})
+	if got := historyOps(t, tg, k); got != "UI" {
+		t.Errorf("rows %s, newest first: what was given up was applied", got)
+	}
+}
+
+// With the old paths switched on, 3.x answers them under its own name of the default namespace.
+func TestLegacyAPIs(t *testing.T) {
+	t.Parallel()
+	s, tg := embedded(t, server.Config{Behaviour: server.Nacos3, LegacyAPIs: true})
+	k := newKey()
+	tg.publish(t, k.with("content", "a=1"))
+	for _, params := range []form{k.with("show", "all"), k.with("search", "accurate", "pageNo", "1", "pageSize", "1")} {
+		tg.expect(t, 200, `…"tenant":"public"…`, "GET", v1Configs, params)
+	}
+	tg.expect(t, 200, `…"tenant":"public"…`, "GET", "/nacos/v1/cs/history", k.with("search", "accurate"))
+	tg.expect(t, 200, `{"collectStatus":200,…`, "GET", v1Configs+"/listener", k)
+	tg.expect(t, 200, `{"code":0,…`, "GET", "/nacos/v2/cs/config", k)
+	console := target{addr: s.ConsoleAddr()}
+	for path, body := range map[string]string{"/v1/console/namespaces": `…"namespaceShowName":"public"…`, "/v1/console/server/state": `…"version":"3.0.3"…`} {
+		tg.expect(t, 404, "…", "GET", "/nacos"+path, nil)
+		console.expect(t, 200, body, "GET", path, nil)
+	}
 }
 
 func TestRefusals(t *testing.T) {

@@ -97,7 +97,7 @@ func (r *rpcService) intercept(ctx context.Context, req any, _ *grpc.UnaryServer
 	}
 	defer r.calls.leave()
 	defer r.recovered(&err)
-	if p, ok := req.(*pb.Payload); ok {
+	if p, ok := req.(*pb.Payload); ok && r.server.traits.checkNames {
 		if size := proto.Size(protoadapt.MessageV2Of(p)); size > maxMessage {
 			return nil, status.Errorf(codes.ResourceExhausted, "gRPC message exceeds maximum size %d: %d", maxMessage, size)
 		}

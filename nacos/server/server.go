@@ -87,13 +87,12 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	if cfg.DumpTick == 0 {
 		cfg.DumpTick = s.traits.dumpTick
 	}
-	s.faults.rotate = func() {
-		if s.auth != nil {
-			s.auth.rotate()
-		}
+	if s.auth != nil {
+		s.faults.rotate = s.auth.rotate
 	}
 	s.conns = newConnections(s.faults)
 	s.dump = newDump(s.db, s.faults, cfg.DumpTick, s.changed)
+	s.faults.wake = s.dump.signal
 	if err := s.start(ctx, cfg.Addr); err != nil {
 		return nil, fmt.Errorf("start the config server: %w", errors.Join(err, s.closeDisk()))
 	}
