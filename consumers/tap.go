@@ -174,9 +174,7 @@ func (t *tap) take(kind byte, channel uint16, c *content, in decoder) (bool, err
 		in.take(4) // class and weight
 		c.left, c.head = in.u64(), true
 		in.properties(&c.d.Delivery)
-		if c.left > 0 {
-			c.d.Body = make([]byte, 0, min(c.left, maxFrame))
-		}
+		c.d.Body = make([]byte, 0, min(c.left, maxFrame))
 	case typeBody:
 		if !c.head || uint64(len(in.b)) > c.left {
 			return false, errMalformed
