@@ -67,10 +67,17 @@ func (s *consumer) handleBatch(batch []*Delivery) {
 	if len(ready) == 0 {
 		return
 	}
-	err := s.attempts(func() error {
-		return s.call(ready[0].Queue, func() error { return s.c.batch(s.ctx, ready) })
-	})
+	err := s.attempts(func() error { return s.callBatch(ready) })
 	for _, d := range ready {
 		s.conclude(d, err)
 	}
+}
+
+func (s *consumer) callBatch(batch []*Delivery) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = s.panicked(batch[0].Queue, v)
+		}
+	}()
+	return s.c.batch(s.ctx, batch)
 }

@@ -216,3 +216,47 @@ func containerLoop(b *testing.B, conn *consumers.Conn, queue string, r row, mess
 	closeNow(b, c)
 	return took
 }
+
+// BenchmarkLifecycle prints what starting and stopping costs on each broker:
+// 100 containers at once, an idle one by itself, and until the broker shows no
+// consumer any more.
+func BenchmarkLifecycle(b *testing.B) {
+	b.Run("rabbitmq", func(b *testing.B) { lifecycle(b, realServer(b)) })
+	b.Run("embedded", func(b *testing.B) { lifecycle(b, embeddedServer(b, broker.Config{})) })
+}
+
+func lifecycle(b *testing.B, s *server) {
+	conn := s.dial(b)
+	var all []*consumers.Container
+	for i := range 100 {
+		q := fmt.Sprintf("lifecycle-%d", i)
+		s.declare(b, q, nil)
+		all = append(all, container(b, conn, consumers.Config{ListenerID: q, Queues: []string{q}}, ok))
+	}
+	each := func(f func(*consumers.Container)) time.Duration {
+		begin := time.Now()
+		var wg sync.WaitGroup
+		for _, c := range all {
+			wg.Go(func() { f(c) })
+		}
+		wg.Wait()
+		return time.Since(begin)
+	}
+	var starts, stops, one, gone []time.Duration
+	for b.Loop() {
+		starts = append(starts, each(func(c *consumers.Container) { start(b, c) }))
+		stops = append(stops, each(func(c *consumers.Container) { stop(b, c) }))
+		start(b, all[0])
+		begin := time.Now()
+		stop(b, all[0])
+		one = append(one, time.Since(begin))
+		for s.inspect(b, "lifecycle-0").Consumers != 0 {
+		}
+		gone = append(gone, time.Since(begin))
+	}
+	b.ReportMetric(0, "ns/op")
+	for name, d := range map[string][]time.Duration{"ms-start-100": starts, "ms-stop-100": stops, "ms-stop-idle": one, "ms-until-0-consumers": gone} {
+		slices.Sort(d)
+		b.ReportMetric(float64(d[len(d)/2].Microseconds())/1000, name)
+	}
+}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -23,7 +25,8 @@ type Conn struct {
 	publish *link
 
 	mu        sync.Mutex
-	callbacks []func()
+	callbacks map[int]func()
+	nextID    int
 }
 
 // Dial checks cfg and returns a Conn. It does not wait for the broker, which
@@ -38,7 +41,7 @@ func Dial(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Conn{ep: ep}
+	c := &Conn{ep: ep, callbacks: map[int]func(){}}
 	c.consume = newLink(ep, "consuming", c.notify)
 	c.publish = newLink(ep, "publishing", c.notify)
 	return c, nil
@@ -127,15 +130,25 @@ func (c *Conn) Health() Health {
 // OnChange registers a function to be called after every change of Health. It
 // is called without locks held, by the goroutine that noticed the change, and
 // must not block. Functions cannot be removed.
-func (c *Conn) OnChange(f func()) {
+func (c *Conn) OnChange(f func()) { c.watch(f) }
+
+// watch is OnChange that can be undone.
+func (c *Conn) watch(f func()) (end func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.callbacks = append(c.callbacks[:len(c.callbacks):len(c.callbacks)], f)
+	id := c.nextID
+	c.nextID++
+	c.callbacks[id] = f
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.callbacks, id)
+	}
 }
 
 func (c *Conn) notify() {
 	c.mu.Lock()
-	all := c.callbacks
+	all := slices.Collect(maps.Values(c.callbacks))
 	c.mu.Unlock()
 	for _, f := range all {
 		f()

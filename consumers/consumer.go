@@ -198,7 +198,12 @@ func (s *consumer) handle(d *Delivery) {
 	if c.cfg.AckMode == AckNone && s.settle(d.DeliveryTag, acked) != nil {
 		return // the broker has it back
 	}
-	err := s.attempts(func() error { return s.call(d.Queue, func() error { return c.handler(s.ctx, d) }) })
+	var err error
+	if c.cfg.Retry.Attempts == 1 {
+		err = s.call(d)
+	} else {
+		err = s.attempts(func() error { return s.call(d) })
+	}
 	s.conclude(d, err)
 }
 
@@ -244,16 +249,20 @@ func (s *consumer) attempts(call func() error) error {
 	}
 }
 
-// call runs a handler and turns its panic into an error.
-func (s *consumer) call(queue string, handler func() error) (err error) {
+// call runs the handler on one message.
+func (s *consumer) call(d *Delivery) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			p := &PanicError{Value: v, Stack: debug.Stack()}
-			s.c.cfg.Logger.Error("handler panicked", "listener", s.c.cfg.ListenerID, "queue", queue, "panic", v, "stack", string(p.Stack))
-			err = p
+			err = s.panicked(d.Queue, v)
 		}
 	}()
-	return handler()
+	return s.c.handler(s.ctx, d)
+}
+
+func (s *consumer) panicked(queue string, v any) error {
+	p := &PanicError{Value: v, Stack: debug.Stack()}
+	s.c.cfg.Logger.Error("handler panicked", "listener", s.c.cfg.ListenerID, "queue", queue, "panic", v, "stack", string(p.Stack))
+	return p
 }
 
 // settle records one settlement and counts it.

@@ -23,10 +23,11 @@ type Container struct {
 	batch   BatchHandler
 	events  events
 
-	wake   chan struct{} // capacity 1: the keeper has something to look at
-	ctx    context.Context
-	cancel context.CancelFunc
-	wg     sync.WaitGroup
+	wake    chan struct{} // capacity 1: the keeper has something to look at
+	unwatch func()        // ends the notices of conn
+	ctx     context.Context
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup
 
 	prefetch atomic.Int64
 
@@ -56,6 +57,7 @@ type Container struct {
 	dirty       bool // there is something to announce
 	evaluating  bool // the backlog is being looked at
 	nextScale   time.Time
+	lastIdle    time.Time // of the idle event
 	lastHandled uint64
 	closed      bool
 	callbacks   []func()
@@ -122,8 +124,8 @@ func newContainer(conn *Conn, cfg Config, h Handler, b BatchHandler) (*Container
 	}
 	c.prefetch.Store(int64(cfg.Prefetch))
 	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.unwatch = conn.watch(c.poke)
 	c.wg.Go(c.keep)
-	conn.OnChange(c.poke)
 	return c, nil
 }
 
@@ -392,6 +394,7 @@ func (c *Container) Close(ctx context.Context) error {
 	c.mu.Lock()
 	c.closed = true
 	c.mu.Unlock()
+	c.unwatch()
 	c.cancel()
 	c.mu.Lock()
 	control := c.control

@@ -41,7 +41,7 @@ func (c *Container) step() time.Duration {
 			c.endWork = cancel
 			c.wg.Go(func() { c.subscriber(ctx) })
 		}
-		wait = min(wait, c.scaleStep())
+		wait = min(wait, c.scaleStep(), c.idleStep())
 	} else if c.control != nil && !c.evaluating {
 		control := c.control
 		c.control = nil
@@ -68,6 +68,26 @@ func (c *Container) scaleStep() time.Duration {
 		c.wg.Go(func() { c.evaluate(c.ctx) })
 	}
 	return c.cfg.ScaleInterval
+}
+
+// idleStep sends the idle event where it is due and returns the wait for the
+// next; mu is held.
+func (c *Container) idleStep() time.Duration {
+	span := c.cfg.IdleEvent
+	if span <= 0 {
+		return time.Hour
+	}
+	now := time.Now()
+	quiet := now.Sub(c.lastIdle)
+	for _, s := range c.active {
+		quiet = min(quiet, s.idleSince(now))
+	}
+	if len(c.active) == 0 || quiet < span {
+		return max(span-quiet, time.Millisecond)
+	}
+	c.lastIdle = now
+	c.emit(EventIdle, "", fmt.Sprintf("no message for %s", span), nil)
+	return span
 }
 
 // needsWork reports whether consumers, subscriptions or cancels are due; mu is
@@ -155,7 +175,7 @@ func (c *Container) delay(err error) {
 }
 
 // cancelledByBroker is told of a subscription that the broker ended: its queue
-// was deleted, or moved.
+// was deleted, or moved. The first time it is looked into at once.
 func (c *Container) cancelledByBroker(s *consumer, tag string) {
 	c.mu.Lock()
 	queue := ""
@@ -165,8 +185,18 @@ func (c *Container) cancelledByBroker(s *consumer, tag string) {
 			delete(s.tags, q)
 		}
 	}
+	err := fmt.Errorf("the broker cancelled the consumer of queue %s", queue)
+	switch {
+	case time.Now().Before(c.try.next):
+	case c.try.n == 0 || time.Since(s.since) >= healthyAfter:
+		c.try = attempts{n: 1, err: err}
+	default:
+		c.delay(err)
+	}
+	c.refresh()
 	c.mu.Unlock()
-	c.emit(EventCancelled, queue, "the broker cancelled the consumer of "+queue, nil)
+	c.emit(EventCancelled, queue, err.Error(), nil)
+	c.announce()
 	c.poke()
 }
 

@@ -201,6 +201,8 @@ func (l *link) watch(w *wire, closed chan *amqp.Error, blocked chan amqp.Blockin
 		case e, ok := <-closed:
 			if ok {
 				reason = fmt.Errorf("connection to %s lost: %w", l.ep.shown, e)
+			} else if l.ctx.Err() == nil {
+				reason = fmt.Errorf("connection to %s lost", l.ep.shown)
 			}
 			done = true
 		}
@@ -301,8 +303,8 @@ func (ch *channel) abandon() {
 	ch.abandoned = true
 	c := ch.Channel
 	ch.mu.Unlock()
-	if c != nil {
-		ch.close(context.Background())
+	if c != nil { // the request that failed may still be under way
+		ch.link.spawn(func() { ch.close(context.Background()) })
 	}
 }
 

@@ -410,3 +410,51 @@ func TestDeliveryCountIsShown(t *testing.T) {
 		}
 	})
 }
+
+func TestIdleEvent(t *testing.T) {
+	s := embeddedServer(t, broker.Config{})
+	s.declare(t, "q", nil)
+	c := container(t, s.dial(t), consumers.Config{Queues: []string{"q"}, IdleEvent: 30 * time.Millisecond}, ok)
+	events, cancel := c.Events(100)
+	defer cancel()
+	begin := time.Now()
+	start(t, c)
+	expectEvents(t, events, consumers.EventStarted, consumers.EventIdle, consumers.EventIdle)
+	if took := time.Since(begin); took < 60*time.Millisecond {
+		t.Errorf("two idle events in %s", took)
+	}
+}
+
+func TestSlowReaderOfEventsIsToldWhatItLost(t *testing.T) {
+	s := embeddedServer(t, broker.Config{})
+	s.declare(t, "q", nil)
+	c := container(t, s.dial(t), consumers.Config{Queues: []string{"q"}}, ok)
+	events, cancel := c.Events(1)
+	defer cancel()
+	for range 3 {
+		start(t, c)
+		stop(t, c)
+	}
+	<-events
+	start(t, c)
+	if e := <-events; e.Kind != consumers.EventStarted || e.Dropped == 0 {
+		t.Errorf("%+v", e)
+	}
+	cancel()
+	cancel()
+}
+
+func TestMissingPermissionIsShownAsRefused(t *testing.T) {
+	onServers(t, func(t *testing.T, s *server) {
+		s.declare(t, "q", nil)
+		s.setPassword(t, "blind", "blind")
+		s.permit(t, "blind", "")
+		u, _ := url.Parse(s.url)
+		u.User = url.UserPassword("blind", "blind")
+		c := container(t, s.dial(t, quickConn, func(c *consumers.ConnConfig) { c.URL = u.String() }), consumers.Config{Queues: []string{"q"}, Recovery: quick}, ok)
+		start(t, c)
+		awaitState(t, c, consumers.Refused)
+		s.permit(t, "blind", ".*")
+		awaitState(t, c, consumers.Running)
+	})
+}

@@ -163,6 +163,18 @@ func (s *server) setPassword(t testing.TB, name, password string) {
 	s.api(t, http.MethodPut, "/api/permissions/"+s.vhost+"/"+name, `{"configure":".*","write":".*","read":".*"}`)
 }
 
+// permit sets what a user may read in the test's vhost; it may do all else.
+func (s *server) permit(t testing.TB, name, read string) {
+	t.Helper()
+	if s.embedded != nil {
+		check(t, s.embedded.SetUser(broker.User{Name: name, Password: broker.Password(name), Permissions: map[string]broker.Permissions{
+			"/": {Configure: ".*", Write: ".*", Read: read},
+		}}))
+		return
+	}
+	s.api(t, http.MethodPut, "/api/permissions/"+s.vhost+"/"+name, fmt.Sprintf(`{"configure":".*","write":".*","read":%q}`, read))
+}
+
 func envSet(name string) bool { return os.Getenv(name) == "1" }
 
 func (s *server) declare(t testing.TB, queue string, args amqp.Table) {

@@ -137,7 +137,7 @@ func (c *Container) Status() Status {
 		Max:      c.want.max,
 		Prefetch: int(c.prefetch.Load()),
 		InFlight: int(max(0, c.inFlight.Load())), AutoStartup: !c.cfg.ManualStartup,
-		Consumers: len(c.active), Draining: len(c.draining),
+		Consumers: c.subscribed(), Draining: len(c.draining),
 		Handled: c.handled.Load(), Failed: c.failed.Load(), Requeued: c.requeued.Load(),
 		Redelivered: c.redelivered.Load(), StaleAcks: c.staleAcks.Load(), MaxDeliveryCount: c.counts.max(time.Now()),
 		Scaling: c.scaling,
@@ -156,6 +156,18 @@ func (c *Container) Status() Status {
 		}
 	}
 	return st
+}
+
+// subscribed counts the consumers that consume from a queue at least; mu is
+// held.
+func (c *Container) subscribed() int {
+	n := 0
+	for _, s := range c.active {
+		if len(s.tags) > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // failure counts and remembers a handler's error.

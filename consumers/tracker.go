@@ -168,6 +168,13 @@ func (t *tracker) count() uint64 {
 	return t.settled
 }
 
+// sent returns how many ack frames were sent.
+func (t *tracker) sent() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.frames
+}
+
 // whenSettled returns a channel that is closed when total messages are settled.
 func (t *tracker) whenSettled(total uint64) <-chan struct{} {
 	t.mu.Lock()
