@@ -21,6 +21,7 @@ type conn struct {
 
 	// Set during the handshake, before any channel is there.
 	user          *user
+	rights        atomic.Pointer[user] // of the newest channel's opening
 	vhost         *vhost
 	properties    Table
 	name          string

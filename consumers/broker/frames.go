@@ -135,6 +135,7 @@ func (c *conn) openChannel(id uint16, m *method) error {
 	if c.channelMax > 0 && (id > c.channelMax || len(c.channels) >= int(c.channelMax)) {
 		return connectionError(530, "number of channels opened (%d) has reached the negotiated channel_max (%d)", len(c.channels), c.channelMax)
 	}
+	c.rights.Store(c.b.rightsOf(c.user))
 	c.vhost.mu.Lock()
 	c.channels[id] = newChannel(c, id)
 	c.vhost.mu.Unlock()

@@ -108,9 +108,20 @@ func (b *Broker) login(name, password string) *user {
 	return u
 }
 
+// rightsOf is the user as last set: a change of permissions holds for channels
+// opened after it.
+func (b *Broker) rightsOf(u *user) *user {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if now := b.users[u.name]; now != nil {
+		return now
+	}
+	return u
+}
+
 // allowed refuses what the connection's user has no permission for.
 func (c *conn) allowed(p permission, kind, name string) *replyError {
-	if c.user.may(c.vhost.name, p, name) {
+	if c.rights.Load().may(c.vhost.name, p, name) {
 		return nil
 	}
 	if kind == "exchange" && name == "" {
