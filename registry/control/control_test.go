@@ -427,3 +427,58 @@ func TestTwoDashboards(t *testing.T) {
 		}
 	})
 }
+
+// TestTwoApplications gives each application its own publish and result.
+func TestTwoApplications(t *testing.T) {
+	store := newMemory(lines("A"))
+	other := nacos.Key{DataID: file, Group: "order-service"}
+	theirs := fleet.ID{App: other.Group, Listener: "A"}
+	store.put(other, lines("A"), "")
+	dir := t.TempDir()
+	c := newControl(t, Config{Store: store, AuditDir: dir})
+	p := planned(t, c, Intent{Op: Pause, ID: id("A")}, Intent{Op: Pause, ID: theirs, By: "anna"})
+	if len(p.Files) != 2 || p.Files[0].App != app || p.Files[1].App != other.Group {
+		t.Fatalf("got %+v", p.Files)
+	}
+	store.put(other, lines("B"), "ben")
+	ticket := applied(t, c, p)
+	var conflict *nacos.ConflictError
+	if mine, other := ticket.Files[0], ticket.Files[1]; mine.Err != nil || mine.MD5 == "" || !errors.As(other.Err, &conflict) {
+		t.Errorf("got %+v", ticket.Files)
+	}
+	results := map[string]string{}
+	for _, line := range auditLines(t, dir) {
+		results[line.App] = line.By + " " + line.Result
+	}
+	if results[app] != "oncall written" || results[other.Group] != "anna conflict" {
+		t.Errorf("audit %v", results)
+	}
+	// Only what was written can be undone.
+	if p, err := c.UndoPlan(t.Context()); err != nil || len(p.Files) != 1 || p.Files[0].App != app {
+		t.Errorf("got %+v, %v", p, err)
+	}
+}
+
+func TestPlanWarnings(t *testing.T) {
+	store := newMemory(lines("A", "A enable=true"))
+	store.losses = []string{"description"}
+	s := store.states[key]
+	s.Stale = time.Now()
+	store.states[key] = s
+	show := newScene(store)
+	c := newControl(t, Config{Store: store, Fleet: show})
+	if got := codes(planned(t, c, Intent{Op: Pause, ID: id("A")}).Warnings); got != "stale metadata not-ours" {
+		t.Errorf("warnings %s", got)
+	}
+	if got := codes(planned(t, c, Intent{Op: Pause, ID: id("Nobody")}).Warnings); got != "stale metadata unknown" {
+		t.Errorf("warnings %s", got)
+	}
+	text := lines("A enable=true pauseAt=2001-01-01T00:00:00Z concurrentConsumers=0")
+	p := planned(t, c, Intent{Op: Edit, ID: fleet.ID{App: app}, Text: &text})
+	if got := codes(p.Warnings); got != "stale out-of-range past metadata" {
+		t.Errorf("warnings %s: %v", got, p.Warnings)
+	}
+	if a := p.Files[0].Affected; len(a) != 1 || a[0].ID != id("A") {
+		t.Errorf("affected %+v", a)
+	}
+}
