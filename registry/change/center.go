@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"slices"
 	"sync"
 	"time"
 )
@@ -310,7 +311,7 @@ func (c *Center) shutdown(ctx context.Context) (CloseReport, error) {
 	for k := range seen {
 		report.Undelivered = append(report.Undelivered, k)
 	}
-	sortKeys(report.Undelivered)
+	slices.SortFunc(report.Undelivered, compareKeys)
 	if len(seen) > 0 && ctx.Err() != nil {
 		errs = append(errs, fmt.Errorf("closing the change center with %d keys undelivered: %w", len(seen), context.Cause(ctx)))
 	}

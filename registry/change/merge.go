@@ -269,17 +269,22 @@ func (s *shard) limit(r *record) int {
 
 // each calls f for every live item of the accepted state.
 func (r *record) each(f func(*Item)) {
-	for i := range r.pend.delta {
-		if r.pend.delta[i].live() {
-			f(&r.pend.delta[i])
+	delta := r.pend.delta
+	for i := range delta {
+		if delta[i].live() {
+			f(&delta[i])
 		}
 	}
 	if r.pend.clean || r.pend.cover {
 		return
 	}
-	for i := range r.items {
-		if _, ok := searchItems(r.pend.delta, r.items[i].ID); !ok {
-			f(&r.items[i])
+	for i := range r.items { // both are sorted
+		x := &r.items[i]
+		for len(delta) > 0 && delta[0].ID < x.ID {
+			delta = delta[1:]
+		}
+		if len(delta) == 0 || delta[0].ID != x.ID {
+			f(x)
 		}
 	}
 }

@@ -154,8 +154,8 @@ func (c *Center) Datum(k Key) (d Datum, ok bool) {
 	return Datum{r.version, r.items}, true
 }
 
-// Waiting lists the keys that have something pending, the one that is due next first, at most limit of them; limit
-// 0 means all. It locks one shard after the other, for the time that copying takes.
+// Waiting lists the keys that have something pending, the one that is due next first, ties by key, at most limit of them;
+// limit 0 means all. It locks one shard after the other, for the time that copying takes.
 func (c *Center) Waiting(limit int) []KeyStats {
 	var out []KeyStats
 	for _, s := range c.shards {
@@ -174,7 +174,7 @@ func (c *Center) Waiting(limit int) []KeyStats {
 		}
 		s.mu.Unlock()
 	}
-	slices.SortStableFunc(out, func(a, b KeyStats) int { return a.Due.Compare(b.Due) })
+	slices.SortFunc(out, func(a, b KeyStats) int { return cmp.Or(a.Due.Compare(b.Due), compareKeys(a.Key, b.Key)) })
 	if limit > 0 && len(out) > limit {
 		out = out[:limit]
 	}
@@ -217,8 +217,6 @@ func (s *shard) stats(r *record, wall time.Time, now int64) KeyStats {
 	return st
 }
 
-func sortKeys(keys []Key) {
-	slices.SortFunc(keys, func(a, b Key) int {
-		return cmp.Or(strings.Compare(a.DataCenter, b.DataCenter), strings.Compare(a.DataInfoID, b.DataInfoID))
-	})
+func compareKeys(a, b Key) int {
+	return cmp.Or(strings.Compare(a.DataCenter, b.DataCenter), strings.Compare(a.DataInfoID, b.DataInfoID))
 }

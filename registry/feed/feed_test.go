@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,7 +36,7 @@ func TestReleaseRows(t *testing.T) {
 		}
 		w.rows(rows...)
 		w.rows(row(4712, "pay+default+db"), row(4713, "a+b+c+d"))
-		if p := w.Pending(); len(p) != 3 || brief(p[0]) != "release order+default+application 4662→4711 waiting ×50" ||
+		if p := w.Pending(); len(p) != 3 || brief(p[1]) != "release order+default+application 4662→4711 waiting ×50" ||
 			p[0].Remaining != 500*time.Millisecond || p[0].Window != 500*time.Millisecond || p[0].Seq != 0 {
 			t.Errorf("pending: %+v", p)
 		}
@@ -121,8 +122,9 @@ func TestScannerEvents(t *testing.T) {
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		since := time.Now()
-		p := Progress{Gaps: []releases.Gap{{Lo: 3, Hi: 5, Since: since}}}
-		w := newWorld(t, Config{Scanner: func() Progress { return p }})
+		var p atomic.Pointer[Progress]
+		p.Store(&Progress{Gaps: []releases.Gap{{Lo: 3, Hi: 5, Since: since}}})
+		w := newWorld(t, Config{Scanner: func() Progress { return *p.Load() }})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- w.Run(ctx) }()
@@ -130,7 +132,7 @@ func TestProgress(t *testing.T) {
 		if got := w.Pending(); len(got) != 1 || brief(got[0]) != "scanner gap 3–5 gap-open: 12s, writer not finished" {
 			t.Errorf("pending: %+v", got)
 		}
-		p.Gaps = nil
+		p.Store(&Progress{})
 		w.rest(2 * time.Second)
 		if got := w.Pending(); len(got) != 0 {
 			t.Errorf("pending: %+v", got)

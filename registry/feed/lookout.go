@@ -24,7 +24,6 @@ type appSeen struct {
 	md5    string
 	absent bool
 	wishes map[string]string // listener → what the file wants, as content
-	bad    bool
 }
 
 type rowSeen struct {
@@ -102,7 +101,7 @@ func (f *Feed) compareFile(ctx context.Context, a *fleet.App, seen *appSeen, fil
 		seen = &appSeen{wishes: map[string]string{}}
 		f.look.apps[a.Name] = seen
 	}
-	seen.md5, seen.absent, seen.bad = a.File.MD5, a.File.Absent, file.Fatal != nil
+	seen.md5, seen.absent = a.File.MD5, a.File.Absent
 	if file.Fatal != nil { // the last good one stays in force
 		f.add(Line{Source: Toggle, Key: a.Name, App: a.Name, Version: versionOf(a.File.MD5), Status: Failed, Window: f.window,
 			Text: "the file cannot be read, line " + strconv.Itoa(file.Fatal.Line) + ": " + file.Fatal.Text})
@@ -260,10 +259,10 @@ func (f *Feed) compareRows(ctx context.Context, s *fleet.Snapshot) error {
 		if seen.row == r {
 			continue
 		}
-		seen.row = r
 		if err := f.compareHosts(ctx, r, seen); err != nil {
 			return err
 		}
+		seen.row = r
 		if drift := r.State == fleet.Drift; drift != seen.drift {
 			seen.drift = drift
 			note := "ok"
@@ -294,8 +293,17 @@ const driftItem = "\x00drift"
 
 func (f *Feed) compareHosts(ctx context.Context, r *fleet.Row, seen *rowSeen) error {
 	listed := 0
+	var before []fleet.Host
+	if seen.row != nil {
+		before = seen.row.Hosts
+	}
 	for i := range r.Hosts {
 		h := &r.Hosts[i]
+		if i < len(before) && !h.Lost && !before[i].Lost && before[i].Instance == h.Instance &&
+			before[i].Report.State == h.Report.State { // nearly always; no look into the map
+			listed++
+			continue
+		}
 		if h.Lost {
 			if _, ok := seen.hosts[h.Instance]; ok {
 				listed++

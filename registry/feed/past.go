@@ -17,21 +17,33 @@ import (
 	"github.com/belay-mq/belay/registry/toggle"
 )
 
+// History tells how toggle files changed; *nacos.Store is one.
+type History interface {
+	History(ctx context.Context, key nacos.Key, limit int) ([]nacos.Change, error)
+}
+
+// Peer asks other processes for their lines; *presence.Presence is one.
+type Peer interface {
+	AskFeed(ctx context.Context, since time.Time, wait time.Duration) ([][]byte, error)
+}
+
+// Peers are the peers on all virtual hosts.
+type Peers []Peer
+
+// Releases reads rows of the release table that are not older than since; *release.DB is one.
+type Releases interface {
+	Recent(ctx context.Context, since time.Time, limit int) ([]releases.Row, error)
+}
+
 // Past names where a feed's past comes from. Each part may be left out.
 type Past struct {
-	// Apps and History give toggle changes: those of the named configs. *nacos.Store is a History.
+	// Apps and History give toggle changes: those of the named configs.
 	Apps    []nacos.Key
-	History interface {
-		History(ctx context.Context, key nacos.Key, limit int) ([]nacos.Change, error)
-	}
-	// Peers are asked for the lines of other processes. *presence.Presence is a peer.
-	Peers []interface {
-		AskFeed(ctx context.Context, since time.Time, wait time.Duration) ([][]byte, error)
-	}
-	// Releases gives release rows. *release.DB is one.
-	Releases interface {
-		Recent(ctx context.Context, since time.Time, limit int) ([]releases.Row, error)
-	}
+	History History
+	// Peers are asked for the lines of other processes, one per virtual host.
+	Peers Peers
+	// Releases gives release rows.
+	Releases Releases
 	// Since is how far back the past goes. Default: one hour.
 	Since time.Time
 	// Timeout bounds the whole. Default 5 s.

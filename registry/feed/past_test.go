@@ -36,9 +36,7 @@ func (p peer) AskFeed(_ context.Context, _ time.Time, wait time.Duration) ([][]b
 	return p.lines, p.err
 }
 
-type peers = []interface {
-	AskFeed(ctx context.Context, since time.Time, wait time.Duration) ([][]byte, error)
-}
+type peers = Peers
 
 func TestLoadPast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -135,7 +135,10 @@ func (f *Feed) seeToggle(d change.Delivery) {
 	case d.Outcome == change.Suppressed:
 		l.Text = "changed and changed back"
 	default:
-		if l.Text = told(before, after); !was {
+		switch l.Text = told(before, after); {
+		case !was && d.Reasons.Has(change.Backup): // first seen and changed within one window
+			l.Text = "→ " + after.word()
+		case !was:
 			l.Text = "new in the file: " + after.word()
 		}
 	}
@@ -257,8 +260,11 @@ func (f *Feed) seeInstance(d change.Delivery) {
 	how := f.gone[id]
 	f.mu.Unlock()
 	back := len(d.Now.Items) > 0
+	if back && len(d.Prev.Items) == 0 && d.Reasons.Has(change.Backup) { // first seen and gone within one window
+		l.Status = Suppressed
+	}
 	switch {
-	case d.Outcome == change.Suppressed:
+	case l.Status == Suppressed:
 		l.Text = fmt.Sprintf("gone and back after %d ms", d.Delay.Milliseconds())
 	case !back:
 		l.Text = how
