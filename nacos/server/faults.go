@@ -108,7 +108,8 @@ func (f *Faults) SlowReplies(op Op, n int, d time.Duration) {
 // CutReplies closes the connection instead of replying to the next n calls of a kind, after they have been applied.
 func (f *Faults) CutReplies(op Op, n int) { f.add(&rule{kind: faultCut, op: op, left: n}) }
 
-// Deny refuses the next n calls of a kind with 403 "authorization failed!", whoever makes them.
+// Deny refuses the next n calls of a kind with 403 "authorization failed!", whoever makes them. Logins and paths that are
+// open without a token are not refused; DelayUsers makes logins fail.
 func (f *Faults) Deny(op Op, n int) { f.add(&rule{kind: faultDeny, op: op, left: n}) }
 
 // LimitRate refuses the next n calls of a kind as a server does whose rate limit is exceeded: 503 "Tps Flow restricted".
