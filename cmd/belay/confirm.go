@@ -48,6 +48,14 @@ func (g *globals) confirm(p *control.Plan, w writeFlags) error {
 	case n > 1:
 		want, question = fmt.Sprint(n), fmt.Sprintf("This changes %d listeners in %s. Type their number to write: ", n, p.Context)
 	}
+	return g.ask(question, want)
+}
+
+// ask puts a question and returns errNotConfirmed unless the answer is the wanted one.
+func (g *globals) ask(question, want string) error {
+	if !isTerminal(g.in) {
+		return usageError("there is no terminal to confirm on; give --yes")
+	}
 	fmt.Fprint(g.err, question)
 	answer, err := bufio.NewReader(g.in).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {

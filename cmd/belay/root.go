@@ -174,8 +174,8 @@ func newRoot(g *globals) *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add("see", newListCmd(g), newGetCmd(g), newInstancesCmd(g), newDoctorCmd(g))
-	add("change", newPauseCmd(g), newResumeCmd(g), newScaleCmd(g), newEditCmd(g), newRollbackCmd(g))
+	add("see", newListCmd(g), newGetCmd(g), newFeedCmd(g), newInstancesCmd(g), newDoctorCmd(g))
+	add("change", newPauseCmd(g), newResumeCmd(g), newScaleCmd(g), newEditCmd(g), newRollbackCmd(g), newReleaseCmd(g))
 	add("file", newFileCmd(g), newHistoryCmd(g), newDiffCmd(g))
 	add("host", newDemoCmd(g), newRunCmd(g))
 	defer g.noteStart(root)

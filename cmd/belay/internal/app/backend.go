@@ -20,9 +20,13 @@ import (
 type Options struct {
 	// App restricts it to one application; empty: all of the context.
 	App string
-	// Dashboard: the process is one. It keeps a timeline of changes, carries out
-	// planned changes, and tells others of itself.
+	// Dashboard: the process is one. It carries out planned changes and tells others of
+	// itself.
 	Dashboard bool
+	// Feed keeps a timeline of changes; a dashboard always does. FeedSince is how far
+	// back its past goes; zero: one hour.
+	Feed      bool
+	FeedSince time.Time
 	// Logger receives what goes wrong.
 	Logger *slog.Logger
 	// Operator is recorded as the author of writes.
@@ -43,7 +47,10 @@ type Backend struct {
 	fleet *fleet.Fleet
 	// control is nil where the context has no Nacos.
 	control *control.Control
-	started time.Time
+	// timeline is nil where no feed is kept.
+	timeline   *timeline
+	pastLoaded chan struct{}
+	started    time.Time
 
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
@@ -68,7 +75,7 @@ func Open(ctx context.Context, c *config.Context, opts Options) (_ *Backend, err
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	b := &Backend{ctx: c, opts: opts, log: opts.Logger, started: time.Now().UTC()}
+	b := &Backend{ctx: c, opts: opts, log: opts.Logger, started: time.Now().UTC(), pastLoaded: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.Close(context.WithoutCancel(ctx)))
@@ -83,6 +90,11 @@ func Open(ctx context.Context, c *config.Context, opts Options) (_ *Backend, err
 			return nil, err
 		}
 		fc.Store = b.store
+	}
+	if opts.Feed || opts.Dashboard {
+		if b.timeline, err = b.newTimeline(); err != nil {
+			return nil, err
+		}
 	}
 	if c.RabbitMQ != nil {
 		if err = b.openVHosts(ctx, c, opts.Logger); err != nil {
@@ -125,7 +137,7 @@ func (b *Backend) openVHosts(ctx context.Context, c *config.Context, log *slog.L
 		if err != nil {
 			return err
 		}
-		v := &vhost{name: name, conn: conn, presence: presence.New(presence.Config{Conn: conn, Logger: log})}
+		v := &vhost{name: name, conn: conn, presence: presence.New(presence.Config{Conn: conn, Feed: b.feedSince, Logger: log})}
 		b.vhost = append(b.vhost, v)
 		if v.watching, err = openConn(ctx, c.RabbitMQ, connName{vhost: name}, log); err != nil {
 			return err
@@ -144,6 +156,9 @@ func (b *Backend) run(ctx context.Context) {
 	for _, v := range b.vhost {
 		b.goGuarded("presence", func() error { return v.presence.Collect(ctx) })
 		b.goGuarded("observer", func() error { return v.observer.Run(ctx) })
+	}
+	if b.timeline != nil {
+		b.runTimeline(ctx)
 	}
 	if b.opts.Dashboard {
 		b.runDashboard(ctx)
@@ -170,6 +185,10 @@ func (b *Backend) Close(ctx context.Context) error {
 		errs = append(errs, b.control.Close(ctx))
 	}
 	b.wg.Wait()
+	if b.timeline != nil {
+		b.timeline.latest.Close()
+		errs = append(errs, b.timeline.feed.Close(ctx))
+	}
 	if b.store != nil {
 		errs = append(errs, b.store.Close(ctx))
 	}

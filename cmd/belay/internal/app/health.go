@@ -10,7 +10,7 @@ import (
 
 // health tells how the parts of the backend fare, in the order of the header.
 func (b *Backend) health() []fleet.Health {
-	out := []fleet.Health{b.nacosHealth(), b.rabbitHealth()}
+	out := append([]fleet.Health{b.nacosHealth(), b.rabbitHealth()}, b.releaseHealth()...)
 	for _, v := range b.vhost {
 		named := len(b.vhost) > 1
 		out = append(out, v.presenceHealth(named), v.observerHealth(named))
