@@ -312,3 +312,19 @@ func TestShort(t *testing.T) {
 		t.Errorf("grouped %q", got)
 	}
 }
+
+func TestNearLimit(t *testing.T) {
+	q := Queue{ID: QueueID{"/", "q"}, DeliveryLimit: 20}
+	for count, want := range map[int]string{
+		0:  "delivery limit 20: messages that a pause gives back come nearer to it",
+		7:  "delivery limit 20, x-delivery-count is 7 already: messages that a pause gives back come nearer to it",
+		20: "delivery limit 20 is reached (x-delivery-count 20): a message that the pause gives back is dropped or dead-lettered",
+	} {
+		if h, ok := q.NearLimit(count); !ok || h.Text != want || h.Code != CodeDeliveryLimit || h.Queue != q.ID {
+			t.Errorf("%d: %+v", count, h)
+		}
+	}
+	if _, ok := new(Queue).NearLimit(3); ok {
+		t.Error("a hazard without a limit")
+	}
+}

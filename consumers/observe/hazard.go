@@ -40,7 +40,7 @@ func (s *State) Hazards() []Hazard {
 		add(CodeMaxLength, text, in)
 	}
 	if c.DeliveryLimit > 0 {
-		add(CodeDeliveryLimit, fmt.Sprintf("delivery limit %d: messages that a pause gives back come nearer to it", c.DeliveryLimit), 0)
+		add(CodeDeliveryLimit, deliveryLimitText(c.DeliveryLimit), 0)
 	}
 	switch {
 	case c.Exclusive || s.Locked:
@@ -52,6 +52,29 @@ func (s *State) Hazards() []Hazard {
 		add(CodeSingleActive, "single active consumer: a pause on one instance hands the queue to the next one", 0)
 	}
 	return out
+}
+
+// NearLimit is the hazard of the queue's delivery limit for a message that
+// came back so many times already: its x-delivery-count, as instances report
+// it. At the limit, the next time that it is given back is its end. False
+// where there is no limit.
+func (q *Queue) NearLimit(count int) (Hazard, bool) {
+	h := Hazard{Code: CodeDeliveryLimit, Queue: q.ID}
+	switch limit := q.DeliveryLimit; {
+	case limit <= 0:
+		return Hazard{}, false
+	case count >= limit:
+		h.Text = fmt.Sprintf("delivery limit %d is reached (x-delivery-count %d): a message that the pause gives back is dropped or dead-lettered", limit, count)
+	case count > 0:
+		h.Text = fmt.Sprintf("delivery limit %d, x-delivery-count is %d already: messages that a pause gives back come nearer to it", limit, count)
+	default:
+		h.Text = deliveryLimitText(limit)
+	}
+	return h, true
+}
+
+func deliveryLimitText(limit int) string {
+	return fmt.Sprintf("delivery limit %d: messages that a pause gives back come nearer to it", limit)
 }
 
 // with says how many messages go with a queue.
