@@ -395,6 +395,10 @@ func hazards(in Intent, row *fleet.Row) []observe.Hazard {
 		for _, h := range q.Hazards {
 			scaling := h.Code == "exclusive" || h.Code == "single-active-consumer"
 			if in.Op == Pause || in.Op == Undo || in.Op == Scale && scaling {
+				if near, ok := q.NearLimit(row.MaxDelivery); ok && h.Code == observe.CodeDeliveryLimit {
+					h = near
+				}
+				h.Text = "queue " + q.ID.Name + ": " + h.Text
 				list = append(list, h)
 			}
 		}
