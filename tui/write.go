@@ -296,10 +296,17 @@ func sameDangers(a, b *control.Plan) bool {
 	return dangers(a) == dangers(b)
 }
 
+func blankDigit(r rune) rune {
+	if r >= '0' && r <= '9' {
+		return '0'
+	}
+	return r
+}
+
 func dangers(p *control.Plan) string {
 	var b strings.Builder
 	for _, h := range p.Hazards {
-		b.WriteString(h.Text + "\n")
+		b.WriteString(strings.Map(blankDigit, h.Text) + "\n") // "in 12 min" is still the same in a minute
 	}
 	for _, w := range p.Warnings {
 		b.WriteString(w.Text + "\n")
