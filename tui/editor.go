@@ -256,10 +256,10 @@ func editOutside(ctx context.Context, t terminal, prog, text, suffix string) (st
 	if err := errors.Join(err, f.Close()); err != nil {
 		return "", fmt.Errorf("writing the file for the editor: %w", err)
 	}
-	err = t.Lend(func() error {
+	err = t.Lend(func(screen *os.File) error {
 		args := append(strings.Fields(prog), f.Name())
 		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, screen, screen
 		return cmd.Run()
 	})
 	if err != nil {

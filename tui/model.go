@@ -3,6 +3,7 @@ package tui
 import (
 	"context"
 	"log/slog"
+	"os"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -63,8 +64,8 @@ type terminal interface {
 	Copy(text string)
 	// Suspend gives the terminal back, stops the process, and takes it again.
 	Suspend() tea.Msg
-	// Lend runs f with the terminal given back.
-	Lend(f func() error) error
+	// Lend runs f with the terminal given back; screen is nil where it is no file.
+	Lend(f func(screen *os.File) error) error
 }
 
 type tickMsg time.Time

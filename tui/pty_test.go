@@ -83,6 +83,16 @@ func child(mode string) int {
 	if mode == "goroutine" {
 		cfg.Input = faultyInput{os.Stdin}
 	}
+	switch mode {
+	case "die":
+		go func() {
+			time.Sleep(500 * time.Millisecond)
+			fmt.Println("a library prints")
+			panic("a goroutine of somebody else panics")
+		}()
+	case "kill":
+		time.AfterFunc(500*time.Millisecond, func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) })
+	}
 	if mode == "quiet" { // the same fleet again and again: ages do not grow
 		go func() {
 			for v := uint64(2); ; v++ {
@@ -135,6 +145,9 @@ func startPTY(t *testing.T, mode string, w, h int) *ptyTest {
 		t.Fatal(err)
 	}
 	p.cmd = exec.Command(os.Args[0])
+	if mode == "die" || mode == "kill" { // a terminal ends with the leader of its session: that is the shell
+		p.cmd = exec.Command("/bin/sh", "-c", `"$0"; code=$?; sleep 1; exit $code`, os.Args[0])
+	}
 	p.cmd.Env = append(os.Environ(), "TUI_CHILD="+mode, "TUI_LOG="+p.log, "TERM=xterm-256color", "NO_COLOR=", "TMUX=")
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = pts, pts, pts
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
@@ -358,6 +371,34 @@ func TestPauseThroughTheTerminal(t *testing.T) {
 	p.restored()
 	if !strings.Contains(string(p.bytes()), "writes=1") {
 		t.Error("no write")
+	}
+}
+
+// A panic that nothing can catch, and a kill: the terminal comes back all the same, and
+// what was printed and the stack are in the log, not on the screen.
+func TestDeathRestoresTheTerminal(t *testing.T) {
+	for _, mode := range []string{"die", "kill"} {
+		t.Run(mode, func(t *testing.T) {
+			p := startPTY(t, mode, 100, 30)
+			p.until("SettleConsumer")
+			if code := p.exit(); code == 0 {
+				t.Error("exit code 0")
+			}
+			p.until("the dashboard died; its last words are in")
+			p.restored()
+			if mode == "kill" {
+				return
+			}
+			log, _ := os.ReadFile(p.log)
+			for _, want := range []string{"a library prints", "a goroutine of somebody else panics", "pty_test.go"} {
+				if !strings.Contains(string(log), want) {
+					t.Errorf("the log has no %q:\n%s", want, log)
+				}
+				if strings.Contains(string(p.bytes()), want) {
+					t.Errorf("%q was written to the terminal", want)
+				}
+			}
+		})
 	}
 }
 

@@ -28,9 +28,13 @@ var errNoTerminal = errors.New("the dashboard needs a terminal; for scripts use 
 type tty struct {
 	in     descriptor // nil where the input is no terminal
 	out    *gate
+	screen *os.File // nil where the output is no file
 	outTTY bool
 	reader *input.Reader
 	env    func(string) string
+
+	diverted func() // gives stdout and stderr back
+	dismiss  func() // ends the watchman
 
 	mu    sync.Mutex
 	saved *term.State // as it was before raw mode; nil while it is not raw
@@ -59,7 +63,8 @@ func openTTY(cfg Config, env func(string) string, gone func(error)) (*tty, io.Wr
 		if !term.IsTerminal(os.Stdout.Fd()) {
 			return nil, nil, errNoTerminal
 		}
-		out = os.Stdout
+		f, restore := divert(cfg.LogPath)
+		out, t.diverted = f, restore
 	}
 	if f, ok := in.(descriptor); ok && term.IsTerminal(f.Fd()) {
 		t.in = f
@@ -67,15 +72,20 @@ func openTTY(cfg Config, env func(string) string, gone func(error)) (*tty, io.Wr
 	t.out = &gate{w: out}
 	var w io.Writer = t.out
 	if f, ok := out.(*os.File); ok && term.IsTerminal(f.Fd()) {
-		t.outTTY = true
+		t.outTTY, t.screen = true, f
 		w = fileGate{t.out, f}
 	}
+	if t.in != nil {
+		t.dismiss = watch(cfg.LogPath)
+	}
 	if err := t.raw(); err != nil {
+		t.end()
 		return nil, nil, err
 	}
 	r, err := input.NewReader(in, gone)
 	if err != nil {
 		t.cooked()
+		t.end()
 		return nil, nil, err
 	}
 	t.reader = r
@@ -115,15 +125,26 @@ func (t *tty) close(rough bool) {
 	}
 	_ = t.reader.Close()
 	t.cooked()
+	t.end()
+}
+
+// end gives back what openTTY took beside the mode.
+func (t *tty) end() {
+	if t.diverted != nil {
+		t.diverted()
+	}
+	if t.dismiss != nil {
+		t.dismiss()
+	}
 }
 
 // Lend gives the terminal back, runs f and takes the terminal again. It is
 // called beside the loop; the caller has the screen drawn anew.
-func (t *tty) Lend(f func() error) error {
+func (t *tty) Lend(f func(*os.File) error) error {
 	t.reader.Pause()
 	t.out.shut(true, leaveScreen)
 	t.cooked()
-	err := f()
+	err := f(t.screen)
 	if e := t.raw(); e != nil && err == nil {
 		err = e
 	}
@@ -136,7 +157,7 @@ func (t *tty) Lend(f func() error) error {
 
 // Suspend stops the process as ctrl-z does, and goes on when it is continued.
 func (t *tty) Suspend() tea.Msg {
-	if err := t.Lend(stopProcess); err != nil {
+	if err := t.Lend(func(*os.File) error { return stopProcess() }); err != nil {
 		return noticeMsg{"suspend: " + err.Error(), true}
 	}
 	return resumedMsg{}
