@@ -25,6 +25,7 @@ type traits struct {
 // embedded one in each of its behaviours, and the one that BELAY_TEST_NACOS
 // names, as http://[user:password@]host:port.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	for _, b := range []server.Behaviour{server.Nacos2, server.Nacos3, server.RNacos} {
 		t.Run(b.String(), func(t *testing.T) {
 			t.Parallel()

@@ -50,12 +50,11 @@ func (s *Store) Detail(ctx context.Context, key Key) (Detail, error) {
 	if err := s.check(key); err != nil {
 		return Detail{}, err
 	}
-	ctx, stop := s.scope(ctx)
-	defer stop()
-	d, err := s.detector.get(ctx)
+	ctx, d, stop, err := s.begin(ctx)
 	if err != nil {
 		return Detail{}, err
 	}
+	defer stop()
 	if d.kind == kindOther {
 		return Detail{}, fmt.Errorf("detail of %s: %w", key, ErrRemovedAPI)
 	}

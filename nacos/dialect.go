@@ -98,7 +98,12 @@ func (d *detector) ask(ctx context.Context) (dialect, error) {
 	}
 	for _, path := range []string{"/v3/admin/core/state", "/v1/console/server/state"} {
 		a, err := d.client.do(ctx, call{what: what, method: http.MethodGet, path: path, noLogin: true})
-		if ae := (*answerError)(nil); errors.As(err, &ae) && ae.status < 500 {
+		ae := (*answerError)(nil)
+		if errors.As(err, &ae) && ae.status == http.StatusGone {
+			// Only 3.x has removed it, whatever stands before its admin API.
+			return dialect{kind: kindV3, version: "3"}, nil
+		}
+		if ae != nil && ae.status < 500 {
 			continue // not this family; a 403 means that the path exists only behind a login
 		}
 		if err != nil {

@@ -166,6 +166,8 @@ func (f *fake) serve(r *http.Request, path string, form url.Values) *http.Respon
 		return wrapped(map[string]string{"version": "3.0.3"})
 	case path == "/v1/console/server/state" && f.kind == kindV1:
 		return respondJSON(map[string]string{"version": "2.5.1"})
+	case path == "/v1/console/server/state" && f.kind == kindV3:
+		return respond(410, `{"status":410,"error":"Gone","message":"{\"code\":40000,\"message\":\"Current API will be deprecated\"}"}`)
 	case strings.HasSuffix(path, "/state"):
 		return notFound
 	}

@@ -18,8 +18,10 @@ import (
 var behaviours = []server.Behaviour{server.Nacos2, server.Nacos3}
 
 func eachBehaviour(t *testing.T, cfg server.Config, test func(t *testing.T, srv *server.Server)) {
+	t.Parallel()
 	for _, b := range behaviours {
 		t.Run(b.String(), func(t *testing.T) {
+			t.Parallel()
 			cfg := cfg
 			cfg.Behaviour = b
 			test(t, startServer(t, cfg))

@@ -89,12 +89,11 @@ func (s *Store) History(ctx context.Context, key Key, limit int) ([]Change, erro
 	if limit <= 0 {
 		return nil, nil
 	}
-	ctx, stop := s.scope(ctx)
-	defer stop()
-	d, err := s.detector.get(ctx)
+	ctx, d, stop, err := s.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
+	defer stop()
 	rows, err := s.historyRows(ctx, d, key, limit)
 	if err != nil || len(rows) == 0 {
 		return nil, err

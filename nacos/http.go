@@ -55,6 +55,7 @@ func newClient(cfg *settled, stats *stats) *client {
 			DialContext:           (&net.Dialer{Timeout: cfg.CallTimeout, KeepAlive: 15 * time.Second}).DialContext,
 			TLSClientConfig:       cfg.tls,
 			TLSHandshakeTimeout:   cfg.CallTimeout,
+			MaxConnsPerHost:       32, // many configs are read at once, in an outage too
 			MaxIdleConnsPerHost:   8,
 			IdleConnTimeout:       30 * time.Second,
 			ResponseHeaderTimeout: 0, // every call has its own deadline

@@ -77,6 +77,7 @@ func TestSilentPort(t *testing.T) {
 }
 
 func TestFrozenServer(t *testing.T) {
+	t.Parallel()
 	srv := startServer(t, server.Config{})
 	store := openStore(t, srv, func(c *nacos.Config) { c.CallTimeout = 300 * time.Millisecond; c.WriteTimeout = time.Second })
 	key := newKey()
@@ -103,6 +104,7 @@ func TestFrozenServer(t *testing.T) {
 }
 
 func TestServerRestart(t *testing.T) {
+	t.Parallel()
 	srv := startServer(t, server.Config{})
 	store := openStore(t, srv, nil)
 	key := newKey()

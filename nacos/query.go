@@ -18,15 +18,11 @@ type Namespace struct {
 
 // Namespaces lists the namespaces of the server, the default one first.
 func (s *Store) Namespaces(ctx context.Context) ([]Namespace, error) {
-	if s.ctx.Err() != nil {
-		return nil, ErrClosed
-	}
-	ctx, stop := s.scope(ctx)
-	defer stop()
-	d, err := s.detector.get(ctx)
+	ctx, d, stop, err := s.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
+	defer stop()
 	const what = "list namespaces"
 	r := call{what: what, method: http.MethodGet, path: "/v1/console/namespaces"}
 	if d.kind == kindV3 {
@@ -72,12 +68,11 @@ func (s *Store) Watchers(ctx context.Context, key Key) ([]Watcher, error) {
 	if err := s.check(key); err != nil {
 		return nil, err
 	}
-	ctx, stop := s.scope(ctx)
-	defer stop()
-	d, err := s.detector.get(ctx)
+	ctx, d, stop, err := s.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
+	defer stop()
 	what := "list listeners of " + key.String()
 	var a answer
 	var found map[string]string
@@ -129,20 +124,16 @@ const searchPage = 500
 // Search lists all applications that have a config with one of the data ids:
 // the keys of all groups of the namespace, sorted by group.
 func (s *Store) Search(ctx context.Context, dataIDs ...string) ([]Key, error) {
-	if s.ctx.Err() != nil {
-		return nil, ErrClosed
-	}
 	for _, id := range dataIDs {
 		if err := checkName("data id", id, maxDataID); err != nil {
 			return nil, err
 		}
 	}
-	ctx, stop := s.scope(ctx)
-	defer stop()
-	d, err := s.detector.get(ctx)
+	ctx, d, stop, err := s.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
+	defer stop()
 	seen := map[Key]bool{}
 	for _, id := range dataIDs {
 		for no := 1; ; no++ {

@@ -91,6 +91,20 @@ func (s *Store) scope(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { stop(); cancel(nil) }
 }
 
+// begin starts a question to the server: a context that ends with the store,
+// and the server's dialect. Without an error stop is to be called.
+func (s *Store) begin(ctx context.Context) (_ context.Context, d dialect, stop func(), err error) {
+	if s.ctx.Err() != nil {
+		return nil, d, nil, ErrClosed
+	}
+	ctx, stop = s.scope(ctx)
+	if d, err = s.detector.get(ctx); err != nil {
+		stop()
+		return nil, d, nil, err
+	}
+	return ctx, d, stop, nil
+}
+
 func (s *Store) check(key Key) error {
 	if s.ctx.Err() != nil {
 		return ErrClosed

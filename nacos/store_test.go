@@ -11,6 +11,7 @@ import (
 )
 
 func TestRoundTrip(t *testing.T) {
+	t.Parallel()
 	for _, b := range []server.Behaviour{server.Nacos2, server.Nacos3, server.RNacos} {
 		t.Run(b.String(), func(t *testing.T) {
 			srv := startServer(t, server.Config{Behaviour: b})
@@ -46,6 +47,7 @@ func TestRoundTrip(t *testing.T) {
 }
 
 func TestForeignChangesArrive(t *testing.T) {
+	t.Parallel()
 	srv := startServer(t, server.Config{})
 	ours, theirs := openStore(t, srv, nil), openStore(t, srv, nil)
 	key := newKey()

@@ -659,3 +659,60 @@ func TestOldServer(t *testing.T) {
 		}
 	})
 }
+
+// TestAdminAPIHidden: a 3.x server whose admin API is kept from clients is
+// still known as 3.x, because of the names of its default namespace.
+func TestAdminAPIHidden(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(kindV3)
+		f.intercept(func(r *http.Request, form url.Values) (*http.Response, error) {
+			if strings.HasPrefix(r.URL.Path, "/nacos/v3/admin") {
+				return respond(404, "no such page"), nil
+			}
+			if tenant := form.Get("tenant") + form.Get("namespaceId"); strings.Contains(r.URL.Path, "/cs/") && tenant != "public" {
+				t.Errorf("%s with tenant %q", r.URL.Path, tenant)
+			}
+			return nil, nil
+		})
+		s := f.store(t, nil)
+		st := mustCreate(t, s, "a=1")
+		if st, err := s.Update(t.Context(), testKey, Content{Text: "a=2"}, st.MD5); err != nil || st.Text != "a=2" {
+			t.Errorf("%+v, %v", st, err)
+		}
+		if lost, err := s.Losses(t.Context(), testKey); err != nil || len(lost) != 1 {
+			t.Errorf("what a write may cost where details cannot be read: %v, %v", lost, err)
+		}
+		if h := s.Health(); h.Server != "3" {
+			t.Errorf("health %+v", h)
+		}
+	})
+}
+
+// TestWritesAreNotFooledAfterARestart: a config that is hidden for a moment is
+// neither reported as removed nor created anew.
+func TestWritesAreNotFooledAfterARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(kindOther)
+		f.foreign(testKey, "a=1")
+		hide := func() (restore func()) {
+			var configs, copied map[Key]*fakeConfig
+			f.set(func(f *fake) {
+				configs, copied = f.configs, f.copied
+				f.configs, f.copied = map[Key]*fakeConfig{}, map[Key]*fakeConfig{}
+			})
+			return func() { f.set(func(f *fake) { f.configs, f.copied = configs, copied }) }
+		}
+		time.AfterFunc(2500*time.Millisecond, hide())
+		s := f.store(t, nil) // the first contact is right after the restart
+		if _, err := s.Create(t.Context(), testKey, Content{Text: "a=new"}); !errors.As(err, new(*ConflictError)) {
+			t.Fatalf("create: %v", err)
+		}
+		f.set(func(f *fake) { f.down = true })
+		_, _ = s.Get(t.Context(), testKey)
+		f.set(func(f *fake) { f.down = false })
+		time.AfterFunc(2500*time.Millisecond, hide())
+		if st, err := s.Update(t.Context(), testKey, Content{Text: "a=2"}, md5Hex("a=1")); err != nil || st.Text != "a=2" {
+			t.Errorf("update: %+v, %v", st, err)
+		}
+	})
+}

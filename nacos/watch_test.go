@@ -15,6 +15,7 @@ import (
 // TestChangesComingTogether changes many configs back to back: one connection
 // must deliver all of them.
 func TestChangesComingTogether(t *testing.T) {
+	t.Parallel()
 	for _, tick := range []time.Duration{-1, 0} {
 		t.Run(fmt.Sprint("tick ", tick), func(t *testing.T) {
 			srv := startServer(t, server.Config{DumpTick: tick})
@@ -49,6 +50,7 @@ func TestChangesComingTogether(t *testing.T) {
 }
 
 func TestManyKeys(t *testing.T) {
+	t.Parallel()
 	srv := startServer(t, server.Config{})
 	ours := openStore(t, srv, func(c *nacos.Config) { c.PollInterval = time.Second })
 	theirs := openStore(t, srv, nil)
@@ -73,6 +75,7 @@ func TestManyKeys(t *testing.T) {
 }
 
 func TestLostPushes(t *testing.T) {
+	t.Parallel()
 	srv := startServer(t, server.Config{})
 	ours, theirs := openStore(t, srv, nil), openStore(t, srv, nil)
 	key := newKey()
@@ -94,6 +97,7 @@ func TestLostPushes(t *testing.T) {
 
 // TestTransports runs the same watch over each of them.
 func TestTransports(t *testing.T) {
+	t.Parallel()
 	for _, want := range []string{"push", "long-poll"} {
 		t.Run(want, func(t *testing.T) {
 			srv := startServer(t, server.Config{})
@@ -121,6 +125,7 @@ func TestTransports(t *testing.T) {
 
 // TestLongPollWhereGRPCFails: the port of pushes refuses.
 func TestLongPollWhereGRPCFails(t *testing.T) {
+	t.Parallel()
 	srv := startServer(t, server.Config{})
 	ours := openStore(t, srv, func(c *nacos.Config) { c.PollInterval = time.Minute; c.GRPCPort = 1 })
 	theirs := openStore(t, srv, nil)
@@ -136,6 +141,7 @@ func TestLongPollWhereGRPCFails(t *testing.T) {
 }
 
 func TestManyWatchersShare(t *testing.T) {
+	t.Parallel()
 	srv := startServer(t, server.Config{})
 	ours, theirs := openStore(t, srv, nil), openStore(t, srv, nil)
 	key := newKey()

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"net/url"
-	"path"
 	"strings"
 	"time"
 )
@@ -106,7 +104,7 @@ func (w *writing) run(ctx context.Context) (State, error) {
 			}
 		}
 		epoch := w.cell.begin(&w.began)
-		now, err := w.look(ctx)
+		now, err := w.lookTwice(ctx)
 		switch {
 		case err != nil && w.final(err):
 			return State{}, w.unfinished(ctx, err)
@@ -135,6 +133,24 @@ func (w *writing) run(ctx context.Context) (State, error) {
 		}
 		last = err
 	}
+}
+
+// lookTwice looks, and once more where the outcome is a surprise, or absence,
+// that the server's copy may get wrong: it says so for a moment after a restart.
+func (w *writing) lookTwice(ctx context.Context) (reading, error) {
+	now, err := w.look(ctx)
+	if err != nil || now.fresh {
+		return now, err
+	}
+	settling := w.store.settling()
+	expected := now.md5() == w.base || w.unsure && now.md5() == w.sum
+	if !now.absent && (settling == 0 || expected) {
+		return now, nil
+	}
+	if err := sleep(ctx, settling+absentPause); err != nil {
+		return now, context.Cause(ctx)
+	}
+	return w.look(ctx)
 }
 
 // look reads what the server holds, with the metadata that a publish over HTTP
@@ -192,131 +208,6 @@ func (w *writing) conflict(now reading, epoch uint64) error {
 		w.cell.refresh()
 	}
 	return &ConflictError{Key: w.key, BaseMD5: w.base, Actual: actual}
-}
-
-// publish sends the content once. nil means that the server took it.
-func (w *writing) publish(ctx context.Context) error {
-	s := w.store
-	r := call{what: "publish " + w.key.String(), method: http.MethodPost, once: true, header: http.Header{}}
-	expect := w.base
-	if expect == "" {
-		expect = emptyMD5
-	}
-	r.header["casMd5"] = []string{expect} // spelled as Nacos documents it
-	form := url.Values{"content": {w.content.Text}, "type": {w.typ()}}
-	put := func(k, v string) {
-		if v != "" {
-			form.Set(k, v)
-		}
-	}
-	put("desc", w.before.Desc)
-	put("use", w.before.Use)
-	put("effect", w.before.Effect)
-	put("schema", w.before.Schema)
-	v1 := func() {
-		r.path, r.form = "/v1/cs/configs", merge(form, v1Key(w.d, s.cfg.Namespace, w.key))
-		if w.content.Operator != "" {
-			r.form.Set("src_user", w.content.Operator)
-		}
-	}
-	v3 := func() {
-		r.path, r.form = "/v3/admin/cs/config", merge(form, v3Key(w.d, s.cfg.Namespace, w.key))
-		if w.content.Operator != "" {
-			r.form.Set("srcUser", w.content.Operator)
-		}
-	}
-	if w.d.kind == kindV3 {
-		v3()
-	} else {
-		v1()
-	}
-	if n := len(r.form.Encode()); n > maxForm {
-		return fmt.Errorf("write %s: %w: %d bytes as a form, at most %d", w.key, ErrTooLarge, n, maxForm)
-	}
-	a, err := s.client.do(ctx, r)
-	if w.d.kind == kindV3 && (errors.Is(err, ErrRemovedAPI) || errors.Is(err, ErrForbidden)) {
-		refused := err
-		v1()
-		if a, err = s.client.do(ctx, r); errors.Is(err, ErrRemovedAPI) {
-			err = refused
-		}
-	}
-	if errors.Is(err, ErrRemovedAPI) {
-		known := s.publishRemoved.Swap(true)
-		if lost := w.before.losses(); len(lost) > 0 && !known {
-			return &LossError{Key: w.key, Lost: lost}
-		}
-		return w.publishPush(ctx, expect)
-	}
-	if err != nil {
-		return err
-	}
-	if w.d.kind == kindV3 && r.path[:3] == "/v3" {
-		var ok bool
-		if err := a.unwrap(r.what, &ok); err != nil {
-			return err
-		}
-		if !ok {
-			return refusal(r.what, http.StatusOK, a.body)
-		}
-		return nil
-	}
-	if text := strings.TrimSpace(string(a.body)); text != "true" {
-		return refusal(r.what, http.StatusOK, a.body)
-	}
-	return nil
-}
-
-// publishPush publishes over gRPC, where a server takes none over HTTP. It
-// clears the description and what else Losses names.
-func (w *writing) publishPush(ctx context.Context, expect string) error {
-	c := w.store.push.current()
-	if c == nil {
-		var err error
-		if c, err = dialPush(ctx, w.store, w.d, w.store.client.endpoint(0)); err != nil {
-			return err
-		}
-		defer c.close()
-	}
-	r := publishRequest{
-		pushHeader: pushHeader{Module: "config"}, Group: w.key.Group, DataID: w.key.DataID, Tenant: c.tenant,
-		Content: w.content.Text, CASMD5: expect,
-		Additional: map[string]string{
-			"type": w.typ(), "config_tags": strings.Join(w.before.Tags, ","), "appName": w.before.AppName, "src_user": w.content.Operator,
-		},
-	}
-	var reply pushReply
-	return c.request(ctx, "ConfigPublishRequest", &r, &reply)
-}
-
-func merge(a, b url.Values) url.Values {
-	m := url.Values{}
-	for _, from := range []url.Values{a, b} {
-		for k, v := range from {
-			m[k] = v
-		}
-	}
-	return m
-}
-
-// typ is the type to send: Nacos turns a missing or unknown one into "text".
-func (w *writing) typ() string {
-	t := w.content.Type
-	if t == "" {
-		t = w.before.Type
-	}
-	if t == "" {
-		t = strings.TrimPrefix(path.Ext(w.key.DataID), ".")
-	}
-	switch t = strings.ToLower(t); t {
-	case "yml":
-		return "yaml"
-	case "htm":
-		return "html"
-	case "properties", "yaml", "json", "xml", "html", "toml", "text":
-		return t
-	}
-	return "text"
 }
 
 // done takes the written content in and checks that nothing foreign was lost.
