@@ -68,9 +68,10 @@ func (q *queue) remove(r *record) {
 	p.prev, p.next = nil, nil
 }
 
-// each calls f for every key that waits here.
-func (q *queue) each(f func(*record)) {
-	for r := q.head; r != nil; r = r.pend.next {
+// each calls f for the keys that wait here: where the window is fixed for the first n by due time (0: all), else for
+// all, in no order.
+func (q *queue) each(n int, f func(*record)) {
+	for r, i := q.head, 1; r != nil && (n == 0 || i <= n); r, i = r.pend.next, i+1 {
 		f(r)
 	}
 	for i := range q.heap {

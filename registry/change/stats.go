@@ -155,22 +155,15 @@ func (c *Center) Datum(k Key) (d Datum, ok bool) {
 }
 
 // Waiting lists the keys that have something pending, the one that is due next first, ties by key, at most limit of them;
-// limit 0 means all. It locks one shard after the other, for the time that copying takes.
+// limit 0 means all. It locks one shard after the other, for the time that
+// copying takes; with a debounce all of a shard's keys are copied.
 func (c *Center) Waiting(limit int) []KeyStats {
 	var out []KeyStats
 	for _, s := range c.shards {
 		s.mu.Lock()
 		wall, now := c.wall(), s.now()
-		var list []*record
 		for _, q := range s.queues {
-			q.each(func(r *record) { list = append(list, r) })
-		}
-		if limit > 0 && len(list) > limit {
-			slices.SortFunc(list, func(a, b *record) int { return cmp.Compare(a.pend.due, b.pend.due) })
-			list = list[:limit]
-		}
-		for _, r := range list {
-			out = append(out, s.stats(r, wall, now))
+			q.each(limit, func(r *record) { out = append(out, s.stats(r, wall, now)) })
 		}
 		s.mu.Unlock()
 	}

@@ -101,6 +101,7 @@ func New(cfg Config) (*Feed, error) {
 		applying: map[fleet.ID]*applying{}, gone: map[string]string{},
 	}
 	f.look.reset()
+	f.look.quiet = f.start.Add(quietFor)
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	cc := change.Config{
 		ItemLimit: func(k change.Key) int {

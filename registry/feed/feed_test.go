@@ -86,6 +86,26 @@ func TestSameRowTwice(t *testing.T) {
 	})
 }
 
+// A table that begins anew has other rows under known ids.
+func TestEpochForgetsThePast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, Config{})
+		past := row(1, "a+b+c")
+		past.History = true
+		w.rows(past)
+		w.expect("release a+b+c 1 delivered")
+		w.HandleEvent(releases.Event{At: time.Now(), Database: "ApolloConfigDB", Kind: releases.EventEpoch, Epoch: 2})
+		again := row(1, "a+b+c")
+		again.Epoch = 2
+		w.rows(again)
+		w.rest(time.Second)
+		if got := fmt.Sprint(w.news()); got != "[scanner ApolloConfigDB epoch release a+b+c 1 delivered]" &&
+			got != "[release a+b+c 1 delivered scanner ApolloConfigDB epoch]" {
+			t.Errorf("lines %s", got)
+		}
+	})
+}
+
 func TestScannerEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, Config{})
@@ -341,12 +361,25 @@ func TestInstances(t *testing.T) {
 		if len(w.look.instances) != 1 || len(w.gone) != 0 {
 			t.Errorf("remembers %v and %v of who left", w.look.instances, w.gone)
 		}
-		// A new one.
+		// A new one, and one that was there all the time.
 		w.host("app", "A", "host-e:1:x", "running")
 		w.snap.Instances[len(w.snap.Instances)-1].Started = time.Now()
 		w.show()
 		w.rest(time.Second)
 		w.expect("instance host-e:1 delivered: started")
+		w.host("app", "A", "host-f:1:x", "running")
+		w.show()
+		w.rest(time.Second)
+		w.expect("instance host-f:1 delivered: appeared, running since 2000-01-01 00:00Z")
+		// After an outage of ours all are found again.
+		w.snap.Health = []fleet.Health{{Name: "rabbit", State: fleet.HealthDown}}
+		w.show()
+		w.snap.Health[0].State = fleet.HealthOK
+		w.show()
+		w.host("app", "A", "host-g:1:x", "running")
+		w.show()
+		w.rest(time.Second)
+		w.expect()
 	})
 }
 
@@ -360,6 +393,14 @@ func TestHealth(t *testing.T) {
 		w.show()
 		w.rest(time.Second)
 		w.expect("broker rabbit delivered: ok → down: connection refused")
+		w.snap.Blocked = true
+		w.show()
+		w.rest(time.Second)
+		w.expect("broker rabbit delivered: an alarm holds publishers back")
+		w.snap.Blocked = false
+		w.show()
+		w.rest(time.Second)
+		w.expect("broker rabbit delivered: the alarm is over")
 	})
 }
 

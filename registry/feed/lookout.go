@@ -18,7 +18,12 @@ type lookout struct {
 	rows      map[fleet.ID]*rowSeen
 	instances map[string]*instanceSeen
 	health    map[string]fleet.HealthState
+	blocked   bool
+	quiet     time.Time // until then instances that are seen for the first time were there before
 }
+
+// quietFor is how long after the start, and after a connection to the broker came back, instances are merely found.
+const quietFor = 30 * time.Second
 
 type appSeen struct {
 	md5    string
@@ -107,6 +112,10 @@ func (f *Feed) compareFile(ctx context.Context, a *fleet.App, seen *appSeen, fil
 			Text: "the file cannot be read, line " + strconv.Itoa(file.Fatal.Line) + ": " + file.Fatal.Text})
 		return nil
 	}
+	if p := file.Worst(); !first && p != nil && p.Class().Loud() {
+		f.add(Line{Source: Toggle, Key: a.Name, App: a.Name, Version: versionOf(a.File.MD5), Status: Failed, Window: f.window,
+			Text: "line " + strconv.Itoa(p.Line) + ": " + p.Text + "; " + p.Class().Sentence(a.Name)})
+	}
 	there := map[string]bool{}
 	for _, t := range file.InForce() {
 		there[t.ListenerID] = true
@@ -176,7 +185,7 @@ func (f *Feed) compareInstances(ctx context.Context, s *fleet.Snapshot) error {
 			if i.Lost {
 				break
 			}
-			if !i.Started.After(f.start) {
+			if !i.Started.After(f.start) && time.Now().Before(f.look.quiet) {
 				up = seed(up)
 			}
 			if err := f.offer(ctx, up); err != nil {
@@ -360,6 +369,9 @@ func (f *Feed) compareHealth(ctx context.Context, s *fleet.Snapshot) error {
 			continue
 		}
 		f.look.health[h.Name] = h.State
+		if h.Name == "rabbit" || h.Name == "presence" {
+			f.look.quiet = time.Now().Add(quietFor)
+		}
 		e := change.Event{Key: health.key(h.Name), Items: []change.Item{{ID: "state", Content: string(h.State)}}}
 		if !known {
 			e = seed(e)
@@ -368,5 +380,12 @@ func (f *Feed) compareHealth(ctx context.Context, s *fleet.Snapshot) error {
 			return err
 		}
 	}
-	return nil
+	if s.Blocked == f.look.blocked {
+		return nil
+	}
+	f.look.blocked = s.Blocked
+	return f.offer(ctx, change.Event{Key: health.key(alarm), Items: []change.Item{{ID: "state", Content: strconv.FormatBool(s.Blocked)}}})
 }
+
+// alarm is the key of the broker's alarms, which hold publishers back.
+const alarm = "broker alarm"

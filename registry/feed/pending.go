@@ -49,6 +49,9 @@ func (f *Feed) waiting(d domain, st *change.KeyStats) Line {
 		l.Key = short(l.Key)
 	case health:
 		l.Source = Broker
+		if l.Key == alarm {
+			l.Key = "rabbit"
+		}
 	}
 	return l
 }

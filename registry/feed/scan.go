@@ -22,7 +22,12 @@ func (f *Feed) HandleEvent(e releases.Event) {
 	if status == GapOpen || status == GapClosed {
 		what = "gap"
 	}
-	f.accept(key, Scanner, "")
+	f.mu.Lock()
+	f.steps.note(key, Scanner, "", time.Now())
+	if status == Epoch { // ids begin anew: those of the past name other rows
+		clear(f.past.rows)
+	}
+	f.mu.Unlock()
 	_, err := f.center.Offer(f.ctx, change.Event{
 		Key: scanner.key(key),
 		Items: []change.Item{{ // its content is never what it was, so an event is never suppressed

@@ -249,10 +249,11 @@ func (f *Feed) seeInstance(d change.Delivery) {
 	id := d.Key.DataInfoID
 	l := f.base(&d, Instance)
 	l.Key = short(id)
+	var started time.Time
 	if s := f.snap.Load(); s != nil {
 		for _, i := range s.Instances {
 			if i.ID == id {
-				l.App = i.App
+				l.App, started = i.App, i.Started
 			}
 		}
 	}
@@ -270,6 +271,8 @@ func (f *Feed) seeInstance(d change.Delivery) {
 		l.Text = how
 	case how != "":
 		l.Text = "is back"
+	case !started.IsZero() && d.At.Sub(started) > time.Minute:
+		l.Text = "appeared, running since " + started.UTC().Format("2006-01-02 15:04Z")
 	default:
 		l.Text = "started"
 	}
@@ -283,11 +286,21 @@ func (f *Feed) seeInstance(d change.Delivery) {
 
 // seeHealth makes a line of a part of the backend that failed or recovered.
 func (f *Feed) seeHealth(d change.Delivery) {
-	if d.Outcome != change.Delivered || len(d.Now.Items) == 0 || len(d.Prev.Items) == 0 {
+	if d.Outcome != change.Delivered || len(d.Now.Items) == 0 {
 		return
 	}
 	name := d.Key.DataInfoID
 	l := f.base(&d, Broker)
+	if name == alarm {
+		if l.Key, l.Text = "rabbit", "an alarm holds publishers back"; d.Now.Items[0].Content == "false" {
+			l.Text = "the alarm is over"
+		}
+		f.add(l)
+		return
+	}
+	if len(d.Prev.Items) == 0 {
+		return
+	}
 	switch name {
 	case "scanner", "apollo":
 		l.Source = Scanner
