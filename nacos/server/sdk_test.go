@@ -129,12 +129,12 @@ func TestSDK(t *testing.T) {
 			if content, err := c.GetConfig(k); content != "" || err != nil {
 				t.Fatalf("missing config: %q, %v", content, err)
 			}
-			seen := listen(t, c, group)
 			publish := k
 			publish.Content, publish.Type = "a=1", "properties"
 			if ok, err := c.PublishConfig(publish); !ok || err != nil {
 				t.Fatal(ok, err)
 			}
+			seen := listen(t, c, group)
 			await(t, seen, "a=1")
 			time.Sleep(sdkPause)
 			if content, err := c.GetConfig(k); content != "a=1" || err != nil {
