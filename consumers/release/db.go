@@ -42,6 +42,8 @@ func Open(ctx context.Context, dsn DSN) (*DB, error) {
 // Init creates Apollo's ReleaseMessage table, with its indexes, where it is
 // missing. It changes nothing on a table that is there.
 func (db *DB) Init(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	for _, ddl := range db.engine.ddl() {
 		if _, err := db.pool.ExecContext(ctx, ddl); err != nil {
 			return fmt.Errorf("release: create the table ReleaseMessage in %s: %w", db.dsn, err)
@@ -78,6 +80,8 @@ func (db *DB) Recent(ctx context.Context, since time.Time, limit int) ([]Row, er
 	if limit <= 0 {
 		limit = 1000
 	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	rows, err := db.read(ctx, nil, db.q.recent(limit), db.engine.stamp(since))
 	if err != nil {
 		return nil, fmt.Errorf("release: read recent rows of %s: %w", db.dsn, err)

@@ -17,6 +17,8 @@
 //   - a replica, or a server that shows no locks: the gap is given up after ten
 //     minutes, and shown as unproven.
 //
+// The right to SELECT from the table is enough for all of them.
+//
 // It also notices when the table is truncated or restored from a backup (a new
 // epoch), goes on after errors of the database, and can keep its position in a
 // file. See [ScannerConfig].

@@ -27,6 +27,8 @@ const (
 	// ioTimeout is longer than the scanner's deadline of a query, so that the
 	// context speaks first and the driver only ends what no context covers.
 	ioTimeout = 8 * time.Second
+	// callTimeout bounds a caller's call where its context does not.
+	callTimeout = 10 * time.Second
 )
 
 // DSN names a database:

@@ -3,7 +3,6 @@ package release
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 )
 
 // Listener is told of every row, in the order of delivery, by the scanner's
@@ -20,7 +19,7 @@ type ListenerFunc func(context.Context, Row) error
 // HandleRow calls f.
 func (f ListenerFunc) HandleRow(ctx context.Context, r Row) error { return f(ctx, r) }
 
-// PanicError is the error of a listener that panicked.
+// PanicError is the error of a listener, or a driver, that panicked.
 type PanicError struct {
 	Value any
 	Stack []byte
@@ -28,12 +27,3 @@ type PanicError struct {
 
 // Error is the panic's value; the stack is left to the log.
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
-
-func handRow(ctx context.Context, l Listener, r Row) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &PanicError{Value: v, Stack: debug.Stack()}
-		}
-	}()
-	return l.HandleRow(ctx, r)
-}

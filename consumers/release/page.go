@@ -102,17 +102,15 @@ func (a *readAhead) run(ctx context.Context, db *DB, cfg ScannerConfig, last uin
 }
 
 func readPage(ctx context.Context, db *DB, cfg ScannerConfig, anchor uint64, buffer []Row) (p page) {
-	defer func() {
-		if v := recover(); v != nil {
-			p.err = fmt.Errorf("the driver panicked: %v", v)
-		}
-	}()
 	ctx, cancel := context.WithTimeout(ctx, cfg.QueryTimeout)
 	defer cancel()
 	n := pageSize
 	if anchor > 0 {
 		n++
 	}
-	p.rows, p.err = db.read(ctx, buffer, db.q.page(n), db.q.arg(max(anchor, 1)))
+	p.err = guarded(func() (err error) {
+		p.rows, err = db.read(ctx, buffer, db.q.page(n), db.q.arg(max(anchor, 1)))
+		return err
+	})
 	return p
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -258,10 +259,20 @@ func (s *Scanner) query(ctx context.Context, what string, do func(context.Contex
 	s.status.Queries++
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.QueryTimeout)
 	defer cancel()
-	if err := do(ctx); err != nil {
+	if err := guarded(func() error { return do(ctx) }); err != nil {
 		return fmt.Errorf("release: %s of %s: %w", what, s.db, err)
 	}
 	return nil
+}
+
+// guarded makes an error of a driver's panic.
+func guarded(do func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	return do()
 }
 
 func (s *Scanner) rows(ctx context.Context, what, query string, args ...any) (rows []Row, err error) {
@@ -306,7 +317,7 @@ func (s *Scanner) deliver(ctx context.Context, r Row) {
 		s.cfg.Latest.add(r)
 	}
 	for i, l := range s.cfg.Listeners {
-		err := handRow(ctx, l, r)
+		err := guarded(func() error { return l.HandleRow(ctx, r) })
 		if err == nil {
 			continue
 		}

@@ -31,6 +31,8 @@ type Sent struct {
 // as after every lost answer to a commit. Sending again then makes a second row
 // of the same key, which is harmless: readers merge by key.
 func (s *Sender) Send(ctx context.Context, topic, message string) (Sent, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	sent, err := s.send(ctx, s.db.pool, topic, message)
 	if err == nil {
 		s.Committed(sent)
@@ -39,7 +41,7 @@ func (s *Sender) Send(ctx context.Context, topic, message string) (Sent, error) 
 }
 
 // SendTx writes a message inside the caller's transaction, which must be one of
-// the same database. After its commit the caller hands the result to
+// the same database. It takes no longer than ctx allows. After its commit the caller hands the result to
 // [Sender.Committed].
 func (s *Sender) SendTx(ctx context.Context, tx *sql.Tx, topic, message string) (Sent, error) {
 	return s.send(ctx, tx, topic, message)

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -208,30 +209,34 @@ func onEachServer(t *testing.T, test func(*testing.T, *server, *bench)) {
 // The server restarts while the scanner reads a long backlog.
 func TestServerRestart(t *testing.T) {
 	onEachServer(t, func(t *testing.T, srv *server, b *bench) {
-		const n = 6000
+		const n = 10_000
 		arrived := make(chan struct{})
+		var stopped atomic.Bool
 		count := 0
 		s := b.scanner(func(c *ScannerConfig) {
 			c.Listeners = append(c.Listeners, ListenerFunc(func(context.Context, Row) error {
 				if count++; count == 700 {
 					close(arrived)
 				}
-				time.Sleep(100 * time.Microsecond)
+				if !stopped.Load() {
+					time.Sleep(100 * time.Microsecond)
+				}
 				return nil
 			}))
 		})
 		b.step(s)
-		b.bulk(n)
+		b.fill(n, 1)
 		b.start(s)
 		<-arrived
 		srv.stop()
+		stopped.Store(true)
 		b.wait("an error", func() bool { return s.Status().LastError != nil })
 		if st := s.Status(); st.Phase != PhaseFailing || st.NextTry.IsZero() || st.ErrorSince.IsZero() {
 			t.Errorf("status %+v", st)
 		}
 		srv.start()
 		b.wait("all rows", func() bool { return len(b.seen()) >= n })
-		b.insert("after+the+restart")
+		b.insertAs(n+1, "after+the+restart")
 		b.wait("the next row", func() bool { return len(b.seen()) >= n+1 })
 		for i, r := range b.seen() {
 			if r.ID != uint64(i+1) || r.Epoch != 1 {

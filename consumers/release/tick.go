@@ -8,36 +8,54 @@ import (
 
 // tick reads pages until one is short, then looks after the open gaps.
 func (s *Scanner) tick(ctx context.Context) error {
-	defer s.dropAhead()
+	fresh := s.status.Attempts > 0 || !s.started
+	if err := s.prepare(ctx); err != nil {
+		return err
+	}
+	for _, g := range s.gaps.gaps {
+		g.ticks++
+	}
+	if err := s.readPages(ctx); err != nil {
+		return err
+	}
+	if err := s.mindGaps(ctx); err != nil {
+		return err
+	}
+	if !fresh {
+		return nil
+	}
+	// The table was found as it was left, so this server's life is the one to
+	// compare with from now on.
+	return s.renew(ctx)
+}
+
+// prepare does what comes before the pages of some ticks.
+func (s *Scanner) prepare(ctx context.Context) error {
 	if !s.started {
 		if err := s.start(ctx); err != nil {
 			return err
 		}
 		s.started = true
-	}
-	failing := s.status.Attempts > 0
-	if failing {
+	} else if s.status.Attempts > 0 {
 		// Another server may answer now.
 		if err := s.meet(ctx); err != nil {
 			return err
 		}
 	}
-	if s.status.Ticks%surveyTicks == 0 {
-		if err := s.survey(ctx); err != nil {
-			return err
-		}
-	}
-	for _, g := range s.gaps.gaps {
-		g.ticks++
-	}
 	if s.status.Phase == PhaseHolding {
 		s.status.Phase = PhaseReading
 	}
-	surveyed, verifies := s.status.Ticks%surveyTicks == 0, 0
-	for {
-		if s.full(ctx) {
-			break
-		}
+	if s.status.Ticks%surveyTicks == 0 {
+		return s.survey(ctx)
+	}
+	return nil
+}
+
+// readPages reads and hands over until a page is short, or there is no room for gaps.
+func (s *Scanner) readPages(ctx context.Context) error {
+	defer s.dropAhead()
+	verifies, began := 0, time.Now()
+	for !s.full(ctx) {
 		page, err := s.page(ctx)
 		if err != nil {
 			return err
@@ -46,18 +64,18 @@ func (s *Scanner) tick(ctx context.Context) error {
 			s.dropAhead()
 			if verifies++; verifies > maxVerifies {
 				// It changes faster than it can be read; the next tick goes on.
-				break
+				return nil
 			}
 			if err := s.verify(ctx); err != nil {
 				return err
 			}
 			continue
 		}
-		if !surveyed && len(page) > 0 && page[len(page)-1].ID > s.cursor {
-			surveyed = true
+		if news := len(page) > 0 && page[len(page)-1].ID > s.cursor; news && s.surveyed.Before(began) {
 			if err := s.survey(ctx); err != nil {
 				return err
 			}
+			began = s.surveyed // once in a tick
 		}
 		more := len(page) >= pageSize
 		if more {
@@ -69,20 +87,12 @@ func (s *Scanner) tick(ctx context.Context) error {
 		s.recovered()
 		if !more {
 			s.old = nil
-			break
+			return nil
 		}
 		s.status.Phase = PhaseReading
 		s.publish()
 	}
-	if err := s.mindGaps(ctx); err != nil {
-		return err
-	}
-	if !failing {
-		return nil
-	}
-	// The table was found as it was left, so this server's life is the one to
-	// compare with from now on.
-	return s.renew(ctx)
+	return nil
 }
 
 func (s *Scanner) renew(ctx context.Context) error {
