@@ -13,7 +13,7 @@ type engine interface {
 	syntax() syntax
 	ddl() []string
 	// insert writes one message and gives its id.
-	insert(ctx context.Context, x execer, message string) (uint64, error)
+	insert(ctx context.Context, q queries, x execer, message string) (uint64, error)
 	// ranges reads all rows of many gaps: a query and its arguments.
 	ranges(q queries, gaps []*gap) (string, []any)
 	// stamp is the argument that compares with DataChange_LastTime.
@@ -63,6 +63,16 @@ func newQueries(s syntax) queries {
 		survey: fmt.Sprintf("SELECT %s, (SELECT MAX(%s) FROM %s WHERE %s > 0), (SELECT COUNT(*) FROM %s WHERE %s <= 0)",
 			s.now, s.id, s.table, s.id, s.table, s.id),
 	}
+}
+
+// insertLast writes a message where the driver tells the id that came of it.
+func (q queries) insertLast(ctx context.Context, x execer, message string) (uint64, error) {
+	res, err := x.ExecContext(ctx, q.insert, message)
+	if err != nil {
+		return 0, err
+	}
+	id, err := res.LastInsertId()
+	return uint64(id), err
 }
 
 // page reads n rows from an id on.

@@ -32,13 +32,8 @@ func (mysqlEngine) ddl() []string {
 		") ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COMMENT='release messages'"}
 }
 
-func (e mysqlEngine) insert(ctx context.Context, x execer, message string) (uint64, error) {
-	res, err := x.ExecContext(ctx, newQueries(e.syntax()).insert, message)
-	if err != nil {
-		return 0, err
-	}
-	id, err := res.LastInsertId()
-	return uint64(id), err
+func (mysqlEngine) insert(ctx context.Context, q queries, x execer, message string) (uint64, error) {
+	return q.insertLast(ctx, x, message)
 }
 
 func (mysqlEngine) ranges(q queries, gaps []*gap) (string, []any) { return q.ranges(gaps) }

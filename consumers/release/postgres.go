@@ -37,10 +37,9 @@ func (postgresEngine) ddl() []string {
 	}
 }
 
-func (e postgresEngine) insert(ctx context.Context, x execer, message string) (uint64, error) {
-	s := e.syntax()
+func (postgresEngine) insert(ctx context.Context, q queries, x execer, message string) (uint64, error) {
 	var id int64
-	err := x.QueryRowContext(ctx, newQueries(s).insert+" RETURNING "+s.id, message).Scan(&id)
+	err := x.QueryRowContext(ctx, q.insert+" RETURNING "+q.id, message).Scan(&id)
 	return uint64(max(id, 0)), err
 }
 

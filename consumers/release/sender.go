@@ -63,7 +63,7 @@ func (s *Sender) send(ctx context.Context, x execer, topic, message string) (Sen
 	if topic != Topic {
 		return Sent{}, fmt.Errorf("%w %q: only %q can be sent", ErrTopic, topic, Topic)
 	}
-	id, err := s.db.engine.insert(ctx, x, message)
+	id, err := s.db.engine.insert(ctx, s.db.q, x, message)
 	if err != nil {
 		return Sent{}, fmt.Errorf("release: send %.200q to %s: %w", message, s.db, err)
 	}

@@ -34,13 +34,8 @@ func (sqliteEngine) ddl() []string {
 	}
 }
 
-func (e sqliteEngine) insert(ctx context.Context, x execer, message string) (uint64, error) {
-	res, err := x.ExecContext(ctx, newQueries(e.syntax()).insert, message)
-	if err != nil {
-		return 0, err
-	}
-	id, err := res.LastInsertId()
-	return uint64(id), err
+func (sqliteEngine) insert(ctx context.Context, q queries, x execer, message string) (uint64, error) {
+	return q.insertLast(ctx, x, message)
 }
 
 func (sqliteEngine) ranges(q queries, gaps []*gap) (string, []any) { return q.ranges(gaps) }
