@@ -18,6 +18,8 @@ type engine interface {
 	ranges(q queries, gaps []*gap) (string, []any)
 	// stamp is the argument that compares with DataChange_LastTime.
 	stamp(time.Time) any
+	// touches says whether an update of a row changes its DataChange_LastTime.
+	touches() bool
 	// foldsCase says whether two messages that differ only in case are equal to
 	// the database.
 	foldsCase(ctx context.Context, db *DB) (bool, error)

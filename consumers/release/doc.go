@@ -37,7 +37,10 @@
 // at least once: those that may come again are marked [Row.Replay]. A row that
 // the cleaner deletes before it was read is not delivered, but a newer one of
 // its key is. Not seen are: a truncation after which the same ids come back
-// with the same messages and the same stamps, which have whole seconds on MySQL; on
+// with the same messages and the same stamps, which have whole seconds on MySQL;
+// there also a newest row that was deleted and written again by hand, which looks
+// like an update; on
 // PostgreSQL an id that a client took with nextval before its transaction
-// inserts; on SQLite an explicit id below the newest.
+// inserts; on SQLite an explicit id below the newest. A stamp without a time zone
+// on PostgreSQL is taken for UTC.
 package release

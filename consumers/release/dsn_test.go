@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -111,4 +112,27 @@ func TestServersThatProveNothing(t *testing.T) {
 			t.Errorf("%v: %q, want %q", c.v, got, c.want)
 		}
 	}
+}
+
+// No text makes the parser panic or a password print.
+func FuzzDSN(f *testing.F) {
+	for _, s := range []string{"mysql://", "postgres://", "sqlite:", "mysql", "", "mariadb://[::1"} {
+		f.Add(s, "user", "h:3306/db?tls=true")
+	}
+	f.Fuzz(func(t *testing.T, scheme, user, rest string) {
+		const secret = "5up3rs3cr3t"
+		for _, dsn := range []DSN{DSN(scheme + user + ":" + secret + "@" + rest), DSN(scheme + user + rest + secret)} {
+			o, err := dsn.open()
+			if err != nil && strings.Contains(err.Error(), secret) {
+				t.Fatalf("the error prints the secret: %v", err)
+			}
+			if err == nil {
+				(&DB{pool: o.pool, locks: o.locks}).Close()
+			}
+		}
+		u := url.URL{Scheme: "mysql", User: url.UserPassword(user, secret), Host: "h", Path: "/db"}
+		if s := DSN(u.String()).String(); strings.Contains(s, secret) {
+			t.Fatalf("the DSN prints its secret: %s", s)
+		}
+	})
 }

@@ -74,7 +74,7 @@ func (m *memory) find(id uint64) (int, bool) {
 	return i, i < len(m.rows) && m.rows[i].ID == id
 }
 
-// newest is the part of the memory that judgements rest on.
+// newest is the part of the memory that is kept over a restart.
 func (m *memory) newest() []fingerprint {
 	return m.rows[max(0, len(m.rows)-rememberedRows):]
 }
@@ -83,6 +83,17 @@ func (m *memory) newest() []fingerprint {
 func (m *memory) knows(f fingerprint) bool {
 	i, ok := m.find(f.ID)
 	return ok && m.rows[i] == f
+}
+
+// bounds are the lowest id and the oldest stamp that are remembered.
+func (m *memory) bounds() (lowest uint64, oldest int64) {
+	for i, f := range m.rows {
+		if i == 0 {
+			lowest, oldest = f.ID, f.At
+		}
+		oldest = min(oldest, f.At)
+	}
+	return lowest, oldest
 }
 
 // cut forgets all rows above id.
@@ -111,6 +122,8 @@ type verdict struct {
 type stand struct {
 	anchor, cursor uint64
 	life           incarnation
+	// touches: an update changes a row's stamp. Elsewhere a new stamp is a new row.
+	touches bool
 	// ask gives the table's present incarnation. It is only asked where the
 	// rows leave the matter open.
 	ask func() (incarnation, error)
@@ -125,15 +138,7 @@ type stand struct {
 // there at the last look: it is the anchor, or stands below rows that did not change.
 func (m *memory) judge(rows []Row, at stand) (verdict, error) {
 	var v verdict
-	known := m.newest()
-	var lowest uint64 // of the memory
-	var oldest int64  // stamp in it
-	for i, f := range known {
-		if i == 0 {
-			lowest, oldest = f.ID, f.At
-		}
-		oldest = min(oldest, f.At)
-	}
+	lowest, oldest := m.bounds()
 	var same, changed, strange, below []Row
 	var highestSame uint64
 	for _, r := range rows {
@@ -141,7 +146,7 @@ func (m *memory) judge(rows []Row, at stand) (verdict, error) {
 		switch {
 		case m.knows(f):
 			same, highestSame = append(same, r), max(highestSame, r.ID)
-		case len(known) == 0 || r.ID < lowest:
+		case len(m.rows) == 0 || r.ID < lowest:
 			below = append(below, r)
 		default:
 			if _, ok := m.find(r.ID); ok {
@@ -162,8 +167,10 @@ func (m *memory) judge(rows []Row, at stand) (verdict, error) {
 		if err != nil {
 			return verdict{}, err
 		}
-		reused = !now.same(at.life)
-	case !reused && len(same) == 0 && len(below) > 0 && len(known) > 0:
+		i, _ := m.find(changed[0].ID)
+		stamped := m.rows[i].At != changed[0].ChangedAt.UnixMicro()
+		reused = !now.same(at.life) || stamped && !at.touches && changed[0].ID > highestSame
+	case !reused && len(same) == 0 && len(below) > 0 && len(m.rows) > 0:
 		// All remembered rows are gone and older ids are there: a delete by
 		// hand, or a new life of fewer rows than the last one.
 		now, err := at.ask()
@@ -223,7 +230,7 @@ func (s *Scanner) verify(ctx context.Context) error {
 		return err
 	}
 	rows = slices.DeleteFunc(rows, func(r Row) bool { return s.gaps.contains(r.ID) })
-	v, err := s.memory.judge(rows, stand{anchor: s.anchor.ID, cursor: s.cursor, life: s.life, ask: func() (incarnation, error) {
+	v, err := s.memory.judge(rows, stand{anchor: s.anchor.ID, cursor: s.cursor, life: s.life, touches: s.db.engine.touches(), ask: func() (incarnation, error) {
 		err := s.renew(ctx)
 		return s.life, err
 	}})
@@ -246,13 +253,29 @@ func (s *Scanner) verify(ctx context.Context) error {
 	return nil
 }
 
+// past is what is remembered of the last epoch.
+type past struct {
+	memory
+	lowest uint64
+	oldest int64
+}
+
+func newPast(m memory) *past {
+	p := &past{memory: memory{rows: slices.Clone(m.rows)}}
+	p.lowest, p.oldest = p.bounds()
+	return p
+}
+
+// forgot says whether the row, by its id and stamp, may have been there before
+// what is remembered.
+func (p *past) forgot(f fingerprint) bool { return f.ID < p.lowest && f.At <= p.oldest }
+
 // beginEpoch goes back to where the table is no longer as remembered.
 func (s *Scanner) beginEpoch(ctx context.Context, from uint64) error {
 	if err := s.renew(ctx); err != nil {
 		return err
 	}
-	old := s.memory
-	s.old = &memory{rows: slices.Clone(old.rows)}
+	s.old = newPast(s.memory)
 	s.memory.cut(from)
 	s.epoch++
 	lost := s.cursor

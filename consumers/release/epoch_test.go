@@ -39,12 +39,15 @@ func TestJudge(t *testing.T) {
 		holds  uint64 // the new anchor
 		change string
 		late   string
+		still  bool // an update leaves the stamp alone here
 	}{
 		{name: "all as remembered", rows: rows, anchor: 15, now: life, holds: 15},
 		{name: "the newest was deleted", rows: same(3), anchor: 15, now: life, holds: 12},
 		{name: "all but one were deleted", rows: same(1), anchor: 15, now: life, holds: 10},
 		{name: "the table is empty", rows: nil, anchor: 15, now: life, holds: 0},
 		{name: "the anchor changed in place", rows: with(same(3), testRow(15, "D", 9)), anchor: 15, now: life, holds: 15, change: "15"},
+		{name: "the anchor is another row by its stamp", rows: with(same(3), testRow(15, "D", 9)), anchor: 15, now: life, still: true, epoch: true, from: 12},
+		{name: "the anchor changed in place, with its stamp as it was", rows: with(same(3), testRow(15, "D", 3)), anchor: 15, now: life, still: true, holds: 15, change: "15"},
 		{name: "the anchor changed and the server had restarted", rows: with(same(3), testRow(15, "D", 9)), anchor: 15, now: restarted, epoch: true, from: 12},
 		{name: "the anchor changed and the table had been truncated", rows: with(same(3), testRow(15, "D", 9)), anchor: 15, now: truncated, epoch: true, from: 12},
 		{name: "an id came back after it was gone", rows: with(same(3), testRow(15, "D", 9)), anchor: 12, now: life, epoch: true, from: 12},
@@ -62,7 +65,7 @@ func TestJudge(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			m := remembered(rows...)
 			rand.Shuffle(len(c.rows), func(i, j int) { c.rows[i], c.rows[j] = c.rows[j], c.rows[i] })
-			v, err := m.judge(c.rows, stand{anchor: c.anchor, cursor: 15, life: life, ask: func() (incarnation, error) { return c.now, nil }})
+			v, err := m.judge(c.rows, stand{anchor: c.anchor, cursor: 15, life: life, touches: !c.still, ask: func() (incarnation, error) { return c.now, nil }})
 			if err != nil {
 				t.Fatal(err)
 			}

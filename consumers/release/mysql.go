@@ -38,6 +38,8 @@ func (mysqlEngine) insert(ctx context.Context, q queries, x execer, message stri
 
 func (mysqlEngine) ranges(q queries, gaps []*gap) (string, []any) { return q.ranges(gaps) }
 
+func (mysqlEngine) touches() bool { return true }
+
 func (mysqlEngine) stamp(t time.Time) any { return t.UTC() }
 
 func (mysqlEngine) foldsCase(ctx context.Context, db *DB) (bool, error) {

@@ -55,6 +55,8 @@ func (postgresEngine) ranges(q queries, gaps []*gap) (string, []any) {
 		q.columns, q.table, q.id, q.id), []any{lo, hi}
 }
 
+func (postgresEngine) touches() bool { return false }
+
 func (postgresEngine) stamp(t time.Time) any { return t.UTC() }
 
 // foldsCase: a collation that folds case must be non-deterministic, and is then

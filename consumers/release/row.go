@@ -30,8 +30,9 @@ type Row struct {
 	// appId+cluster+namespace: see [ParseKey]. Two messages that differ in case
 	// are two keys, whatever the database's collation says.
 	Message string
-	// Replay marks a row that may have been handed over before: the process
-	// that did so ended before it wrote its checkpoint.
+	// Replay marks a row that may have been handed over before: by a process
+	// that ended before it wrote its checkpoint, or, in a new epoch, so long ago
+	// that it is no longer remembered.
 	Replay bool
 	// Skewed says that Lag is negative.
 	Skewed bool

@@ -111,7 +111,7 @@ type Scanner struct {
 	gaps     gapSet
 	life     incarnation
 	memory   memory
-	old      *memory // of the last epoch, while the new one is read for the first time
+	old      *past // of the last epoch, while the new one is read for the first time
 	prover   prover
 	replay   bool   // rows up to startMax may have been handed over before
 	inHand   []Row  // the buffer of the page in hand

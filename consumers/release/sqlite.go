@@ -40,6 +40,8 @@ func (sqliteEngine) insert(ctx context.Context, q queries, x execer, message str
 
 func (sqliteEngine) ranges(q queries, gaps []*gap) (string, []any) { return q.ranges(gaps) }
 
+func (sqliteEngine) touches() bool { return false }
+
 func (sqliteEngine) stamp(t time.Time) any { return t.UTC().Format("2006-01-02 15:04:05.000") }
 
 func (sqliteEngine) foldsCase(context.Context, *DB) (bool, error) { return false, nil }

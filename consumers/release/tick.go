@@ -206,7 +206,7 @@ func (s *Scanner) take(ctx context.Context, page []Row) error {
 		f := fingerprintOf(r)
 		if s.old == nil || !s.old.knows(f) {
 			r.History = r.ID <= s.startMax && !s.replay
-			r.Replay = r.ID <= s.startMax && s.replay
+			r.Replay = r.ID <= s.startMax && s.replay || s.old != nil && s.old.forgot(f)
 			s.deliver(ctx, r)
 		}
 		s.memory.add(f)
