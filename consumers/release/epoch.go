@@ -267,8 +267,11 @@ func newPast(m memory) *past {
 }
 
 // forgot says whether the row, by its id and stamp, may have been there before
-// what is remembered.
-func (p *past) forgot(f fingerprint) bool { return f.ID < p.lowest && f.At <= p.oldest }
+// what is remembered. A stamp of whole seconds may be shared by chance.
+func (p *past) forgot(f fingerprint) bool {
+	shared := f.At == p.oldest && f.At%time.Second.Microseconds() != 0
+	return f.ID < p.lowest && (f.At < p.oldest || shared)
+}
 
 // beginEpoch goes back to where the table is no longer as remembered.
 func (s *Scanner) beginEpoch(ctx context.Context, from uint64) error {
