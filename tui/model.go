@@ -49,12 +49,13 @@ type Model struct {
 	mouse  bool
 	asks   uint64 // numbers the questions of dialogs
 
-	frame string // the newest rendered view
-	dirty bool
-	ready bool // the window's size is known
-	term  terminal
-	env   func(string) string
-	crash *Crash // why it quits, when a command panicked
+	frame  string // the newest rendered view
+	second int64  // of the newest one by the clock
+	dirty  bool
+	ready  bool // the window's size is known
+	term   terminal
+	env    func(string) string
+	crash  *Crash // why it quits, when a command panicked
 }
 
 // terminal is what the model needs of the terminal beside drawing; nil parts in
@@ -97,11 +98,11 @@ func NewModel(ctx context.Context, cfg Config) (*Model, error) {
 // look takes the newest snapshot and feed.
 func (m *Model) look() {
 	m.v.now = time.Now().In(m.v.loc)
-	if s := m.be.Snapshot(); s != nil {
-		if s != m.v.snap {
-			m.v.ending = sharedEnding(s.Apps)
-		}
+	second, version := m.v.now.Unix(), m.v.feed.version
+	if s := m.be.Snapshot(); s != nil && s != m.v.snap {
+		m.v.ending = sharedEnding(s.Apps)
 		m.v.snap = s
+		m.dirty = true
 	}
 	m.v.label = m.cfg.Label
 	if m.v.label == "" {
@@ -122,7 +123,10 @@ func (m *Model) look() {
 	if m.notice != "" && m.v.now.After(m.until) {
 		m.notice = ""
 	}
-	m.dirty = true
+	// Without news only ages and waiting lines change.
+	if second != m.second || m.v.feed.version != version || len(m.dialogs) > 0 {
+		m.second, m.dirty = second, true
+	}
 }
 
 func (m *Model) home() *consumers   { return m.screens[screenConsumers].(*consumers) }

@@ -90,6 +90,9 @@ func child(mode string) int {
 			fmt.Println("a library prints")
 			panic("a goroutine of somebody else panics")
 		}()
+	case "flood":
+		be.Set(fake.Many(10_000, time.Now(), 2))
+		go flood(be)
 	case "kill":
 		time.AfterFunc(500*time.Millisecond, func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) })
 	}
@@ -348,6 +351,31 @@ func TestIdleWritesNothing(t *testing.T) {
 	if after := p.bytes(); len(after) != before {
 		t.Errorf("%d bytes written while nothing changed: %q", len(after)-before, after[before:])
 	}
+	begin := time.Now()
+	user, system := cpuOf(t, p.cmd.Process.Pid)
+	time.Sleep(3 * time.Second)
+	user2, system2 := cpuOf(t, p.cmd.Process.Pid)
+	share := float64(user2-user+system2-system) / float64(time.Since(begin))
+	t.Logf("idle: %.2f %% of a core", 100*share)
+	if share > 0.1 {
+		t.Errorf("idle, and %.1f %% of a core", 100*share)
+	}
+}
+
+// cpuOf is the processor time of a process, from /proc; zero where there is none.
+func cpuOf(t *testing.T, pid int) (user, system time.Duration) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Log("no processor time: ", err)
+		return 0, 0
+	}
+	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+	tick := func(s string) time.Duration {
+		var n int64
+		_, _ = fmt.Sscan(s, &n)
+		return time.Duration(n) * 10 * time.Millisecond
+	}
+	return tick(f[11]), tick(f[12])
 }
 
 func TestPauseThroughTheTerminal(t *testing.T) {

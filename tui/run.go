@@ -162,14 +162,17 @@ func (r *runner) end(why error) {
 	}
 }
 
-// gone takes the end of the terminal.
-func (r *runner) gone(err error) {
+// gone takes the end of the input: a terminal was closed; anything else has no
+// more keys.
+func (r *runner) gone(err error, isTerminal bool) {
 	var p *input.Panic
 	if errors.As(err, &p) {
 		r.end(&Crash{Value: p.Value, Stack: p.Stack})
 		return
 	}
-	r.end(errGone)
+	if isTerminal {
+		r.end(errGone)
+	}
 }
 
 func (r *runner) crashed() *Crash {

@@ -45,7 +45,7 @@ type descriptor interface{ Fd() uintptr }
 
 // openTTY takes input and output as configured. gone is called when the
 // terminal goes away.
-func openTTY(cfg Config, env func(string) string, gone func(error)) (*tty, io.Writer, error) {
+func openTTY(cfg Config, env func(string) string, gone func(err error, isTerminal bool)) (*tty, io.Writer, error) {
 	t := &tty{env: env}
 	in := cfg.Input
 	if in == nil {
@@ -82,7 +82,7 @@ func openTTY(cfg Config, env func(string) string, gone func(error)) (*tty, io.Wr
 		t.end()
 		return nil, nil, err
 	}
-	r, err := input.NewReader(in, gone)
+	r, err := input.NewReader(in, func(err error) { gone(err, t.in != nil) })
 	if err != nil {
 		t.cooked()
 		t.end()
