@@ -133,12 +133,3 @@ func (r *ready) take(d *deque) *item {
 	r.bytes -= int64(len(v.msg.body))
 	return v
 }
-
-// each calls f for every ready item, next to deliver first.
-func (r *ready) each(f func(*item)) {
-	for i := len(r.levels) - 1; i >= 0; i-- {
-		for j := range r.levels[i].n {
-			f(r.levels[i].at(j))
-		}
-	}
-}

@@ -54,8 +54,15 @@ func (q *queue) enqueue(m *message) bool {
 		it.expires = max(1, q.v.now()+int64(ttl))
 	}
 	q.v.retain(m)
-	q.ready.push(it)
 	q.stats.published++
+	if ttl == 0 && q.ready.n == 0 {
+		// Without any time to wait it is for a consumer that waits, or nobody.
+		if c := q.next(); c != nil {
+			c.deliver(it)
+			return true
+		}
+	}
+	q.ready.push(it)
 	q.dispatch()
 	q.dropOverflow()
 	q.expire()

@@ -86,6 +86,22 @@ func TestMessageTTL(t *testing.T) {
 	})
 }
 
+// A message with no time at all is for a consumer that waits for it.
+func TestZeroTTL(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		ch := s.channel(t)
+		q, dead := s.deadLetters(t, ch, amqp.Table{"x-message-ttl": int32(0)})
+		publish(t, ch, q, "nobody")
+		wantReady(t, ch, dead, 1, 0)
+		d := consume(t, ch, q, nil)
+		publish(t, ch, q, "somebody")
+		if m := receive(t, d); string(m.Body) != "somebody" {
+			t.Fatalf("got %q", m.Body)
+		}
+		wantReady(t, ch, dead, 1, 0)
+	})
+}
+
 func TestMessageTTLOnlyAtTheHead(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		ch := s.channel(t)

@@ -132,7 +132,7 @@ func (r *round) answered(j job, f *facts, err error, took time.Duration, now tim
 		if f.ready.Known {
 			t.read(now, r.askInterval())
 		}
-		t.answered(f, j.history, now)
+		t.answered(f, j.history > 0, now)
 		if outdated(t.ready, f.ready, r.interval()) && f.ready.Known {
 			t.sample(now, f.ready.Value, r.historyStep())
 		}

@@ -85,7 +85,7 @@ func (d *declarer) declare(ctx context.Context, name string) (amqp.Queue, error)
 // close gives the channel back; it may block, so Run waits for it elsewhere.
 func (d *declarer) close() {
 	if ch := d.ch; ch != nil {
-		d.r.spawn(func() { ch.Close() })
+		d.r.spawn(func() { _ = ch.Close() }) // an error means that it is closed
 	}
 }
 

@@ -73,12 +73,12 @@ type consumerJSON struct {
 const columns = "type,auto_delete,exclusive,arguments,effective_policy_definition,messages_ready,messages_unacknowledged," +
 	"message_bytes_ready,consumers,messages_ready_details,message_stats,consumer_details"
 
-// queue asks for one queue; with history the last hour too, in steps of a
-// minute, which is how the API keeps it.
-func (c *client) queue(ctx context.Context, id QueueID, history bool, major int) (*facts, error) {
+// queue asks for one queue; with history the last hour too, in such steps.
+func (c *client) queue(ctx context.Context, id QueueID, history time.Duration, major int) (*facts, error) {
 	path := "/api/queues/" + url.PathEscape(id.VHost) + "/" + url.PathEscape(id.Name) + "?columns=" + columns
-	if history {
-		path += "&lengths_age=3600&lengths_incr=60&msg_rates_age=3600&msg_rates_incr=60"
+	if history > 0 {
+		step := strconv.Itoa(int(history.Seconds()))
+		path += "&lengths_age=3600&lengths_incr=" + step + "&msg_rates_age=3600&msg_rates_incr=" + step
 	}
 	var a answer
 	if err := c.get(ctx, path, &a); err != nil {

@@ -13,7 +13,7 @@ func (r *round) historyStep() time.Duration {
 	case n <= 2000:
 		return 30 * time.Second
 	}
-	return time.Minute
+	return 2 * time.Minute
 }
 
 // history is the graph of a queue: the hour that the management API gave at

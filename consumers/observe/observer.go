@@ -179,10 +179,10 @@ type round struct {
 // job is one call to make.
 type job struct {
 	id      QueueID
-	history bool   // the last hour too
-	name    string // of a connection to look up, in place of a queue
-	probe   bool   // overview and whoami
-	major   int    // of the broker's version
+	history time.Duration // the step of the last hour's samples, where they are wanted
+	name    string        // of a connection to look up, in place of a queue
+	probe   bool          // overview and whoami
+	major   int           // of the broker's version
 }
 
 func newRound(o *Observer) *round {
@@ -358,7 +358,11 @@ func (r *round) schedule(now time.Time) {
 		}
 		if r.api.usable && !t.asking && !now.Before(t.askDue) {
 			t.asking, t.askDue = true, now.Add(r.askInterval())
-			r.questions = append(r.questions, job{id: id, history: t.needsHistory, major: r.api.major})
+			j := job{id: id, major: r.api.major}
+			if t.needsHistory {
+				j.history = max(r.historyStep(), time.Minute) // the API keeps an hour by the minute
+			}
+			r.questions = append(r.questions, j)
 		}
 		if stale := t.staleAt(now, r.interval()); stale != t.stale {
 			t.stale = stale
