@@ -23,11 +23,15 @@ func (b *Backend) newControl() *control.Control {
 func (b *Backend) readOnly() bool { return b.opts.ReadOnly || b.ctx.Writes.ReadOnly }
 
 // NewTimed makes what carries out the planned windows of one application in a process
-// that hosts it.
+// that hosts it; nil where the process may not write, so that it does not count as one
+// that could carry them out.
 func NewTimed(c *config.Context, app string, store *nacos.Store, opts Options) registry.Timed {
+	if opts.ReadOnly || c.Writes.ReadOnly {
+		return nil
+	}
 	return control.New(control.Config{
 		App: app, AuditDir: opts.StateDir, Context: c.Label, DataID: dataID(c.Nacos), Logger: opts.Logger,
-		Operator: opts.Operator, ReadOnly: opts.ReadOnly || c.Writes.ReadOnly, Store: store,
+		Operator: opts.Operator, Store: store,
 	})
 }
 
