@@ -91,13 +91,19 @@ func versionOf(v control.Version) fileVersion {
 	return out
 }
 
+// changesText leaves out who and when: both have columns of their own.
 func changesText(changes []toggle.Change) string {
-	if len(changes) == 0 {
-		return "no listener changed"
+	var texts []string
+	for _, c := range changes {
+		if c.Field != "updatedBy" && c.Field != "updatedAt" {
+			texts = append(texts, c.String())
+		}
 	}
-	texts := make([]string, len(changes))
-	for i, c := range changes {
-		texts[i] = c.String()
+	switch {
+	case len(changes) == 0:
+		return "no listener changed"
+	case texts == nil:
+		return "only who and when"
 	}
 	return strings.Join(texts, "; ")
 }
