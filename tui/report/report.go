@@ -141,11 +141,18 @@ func depths(p func(string, ...any), r *fleet.Row, at func(time.Time) string) {
 	for _, q := range r.Queues {
 		n := len(q.History)
 		i := sort.Search(n, func(i int) bool { return !q.History[i].At.Before(change) })
-		if i == 0 || i >= n {
+		if n == 0 || i >= n {
 			continue
 		}
-		b, a := q.History[i-1], q.History[n-1]
-		p("  depth of %s: %s before the change (%s), %s now (%s)", cell.Clean(q.ID.Name), cell.Count(b.Ready), at(b.At), cell.Count(a.Ready), at(a.At))
+		now, when := q.History[n-1].Ready, q.History[n-1].At
+		if q.Ready.Known { // the number that is shown above: the graph may lag behind it
+			now, when = q.Ready.Value, q.Ready.At
+		}
+		before := "not known before the change"
+		if i > 0 {
+			before = cell.Count(q.History[i-1].Ready) + " before the change (" + at(q.History[i-1].At) + ")"
+		}
+		p("  depth of %s: %s, %s now (%s)", cell.Clean(q.ID.Name), before, cell.Count(now), at(when))
 	}
 }
 
