@@ -81,7 +81,7 @@ func newReleaseSendCmd(g *globals) *cobra.Command {
 	var parent string
 	cmd := &cobra.Command{
 		Use: "send APP CLUSTER NAMESPACE", Short: "Write a release message", Args: cobra.ExactArgs(3),
-		Long: releaseHelp + "\n\nWith --count several rows of the key are written in one transaction; older rows of the\nkey are then cleaned away, as Apollo does.",
+		Long: releaseHelp + "\n\nWith --count several rows of the key are written in one transaction. Older rows of the\nkey stay until 'belay release clean' or a service of Apollo deletes them.",
 	}
 	cmd.Flags().IntVar(&count, "count", 1, "`number` of rows, in one transaction")
 	cmd.Flags().StringVar(&parent, "parent-cluster", "", "the `cluster` of the parent namespace, for a gray release on a branch")
@@ -125,8 +125,8 @@ func newReleaseSendCmd(g *globals) *cobra.Command {
 	return cmd
 }
 
-// sendReleases writes n rows in one transaction, and cleans older rows of the key after
-// the commit.
+// sendReleases writes n rows in one transaction. Older rows of the key stay: a scanner
+// that comes later would not see how many were merged.
 func sendReleases(ctx context.Context, db *release.DB, message string, n int) (first, last uint64, err error) {
 	tx, err := db.SQL().BeginTx(ctx, nil)
 	if err != nil {
