@@ -174,7 +174,7 @@ func newRoot(g *globals) *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add("see", newListCmd(g), newGetCmd(g), newFeedCmd(g), newInstancesCmd(g), newDoctorCmd(g))
+	add("see", newListCmd(g), newGetCmd(g), newReportCmd(g), newFeedCmd(g), newInstancesCmd(g), newDoctorCmd(g))
 	add("change", newPauseCmd(g), newResumeCmd(g), newScaleCmd(g), newEditCmd(g), newRollbackCmd(g), newReleaseCmd(g))
 	add("file", newFileCmd(g), newHistoryCmd(g), newDiffCmd(g))
 	add("host", newDemoCmd(g), newRunCmd(g))
@@ -285,7 +285,16 @@ func operator() string {
 
 // settled opens the context and waits for a first whole picture.
 func (g *globals) settled(ctx context.Context) (*app.Backend, func(), error) {
-	b, err := g.open(ctx)
+	_, c, err := g.loadContext()
+	if err != nil {
+		return nil, nil, err
+	}
+	return g.settledAs(ctx, c, g.options())
+}
+
+// settledAs is settled with options of its own.
+func (g *globals) settledAs(ctx context.Context, c *config.Context, opts app.Options) (*app.Backend, func(), error) {
+	b, err := app.Open(ctx, c, opts)
 	if err != nil {
 		return nil, nil, err
 	}
