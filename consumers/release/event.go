@@ -41,7 +41,10 @@ type Event struct {
 	Err error
 	// From and To are the ids that a gap, an epoch or a changed row is about.
 	From, To uint64
-	Kind     EventKind
+	// History marks a gap among the rows that were there before the scanner
+	// began: usually rows that a cleaner deleted long ago, and no news.
+	History bool
+	Kind    EventKind
 	// NextTry is when an error is followed by the next try.
 	NextTry time.Time
 	Proof   Proof

@@ -238,6 +238,7 @@ func (s *Scanner) event(e Event) {
 		level = slog.LevelWarn
 	case EventGapOpened, EventGapClosed:
 		level = slog.LevelDebug
+		e.History = e.To <= s.startMax
 	}
 	if e.Kind == EventAlarm {
 		s.status.Alarms++

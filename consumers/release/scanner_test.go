@@ -61,6 +61,11 @@ func TestLateRow(t *testing.T) {
 		if g := s.Status().Gaps; len(g) != 1 || g[0].Lo != 2 || g[0].Hi != 2 {
 			t.Fatalf("open gaps %v, want 2 to 2", g)
 		}
+		for _, e := range b.events {
+			if e.History {
+				t.Errorf("a gap that opened while the scanner ran is told as history: %+v", e)
+			}
+		}
 		slow.commit()
 		b.step(s)
 		b.step(s)

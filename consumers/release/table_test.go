@@ -71,6 +71,11 @@ func TestInsertOpenAtStart(t *testing.T) {
 		s := b.scanner()
 		b.steps(s, settleTicks+1)
 		b.want("1h 3h")
+		for _, e := range b.events {
+			if e.Kind == EventGapOpened && !e.History {
+				t.Errorf("the gap was there before the scanner began, but is told as news: %+v", e)
+			}
+		}
 		slow.commit()
 		b.steps(s, 2)
 		b.want("1h 3h 2l")

@@ -451,3 +451,16 @@ func TestSteps(t *testing.T) {
 		}
 	})
 }
+
+func TestGapsOfThePastAreNoNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, Config{})
+		for _, kind := range []releases.EventKind{releases.EventGapOpened, releases.EventGapClosed} {
+			w.HandleEvent(releases.Event{At: time.Now(), Database: "ApolloConfigDB", Kind: kind, From: 1, To: 44, History: true, Text: "ids 1 to 44"})
+		}
+		w.rest(time.Second)
+		if lines := w.news(); len(lines) != 0 {
+			t.Errorf("lines %v, want none", lines)
+		}
+	})
+}

@@ -17,6 +17,9 @@ type Progress = releases.Status
 // HandleEvent takes an event of the scanner in; it fits [releases.ScannerConfig].OnEvent. It waits only while the
 // center is full.
 func (f *Feed) HandleEvent(e releases.Event) {
+	if e.History {
+		return // a row that still comes to light in such a gap is a late one, and shown as that
+	}
 	key, status := eventKey(e)
 	what := string(e.Kind) // events of different kinds do not replace each other
 	if status == GapOpen || status == GapClosed {
