@@ -4,40 +4,10 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"net"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
-
-// writeTimeout bounds one write. The client's own shutdown waits for a writer
-// that is stuck in the socket, so without it a peer that stops reading would
-// hold a connection for ever.
-const writeTimeout = 30 * time.Second
-
-// socket is a net.Conn with a tap and bounded writes. Read and Write may each be
-// called by one goroutine at a time, which is what the client does.
-type socket struct {
-	net.Conn
-	tap      *tap
-	deadline time.Time
-}
-
-func newSocket(c net.Conn) *socket { return &socket{Conn: c, tap: newTap(c)} }
-
-func (s *socket) Read(p []byte) (int, error) { return s.tap.Read(p) }
-
-func (s *socket) Write(p []byte) (int, error) {
-	// Moving the deadline costs as much as the write of an ack, so it is
-	// moved once per sixth of the timeout.
-	if now := time.Now(); s.deadline.Sub(now) < writeTimeout*5/6 {
-		s.deadline = now.Add(writeTimeout)
-		if err := s.SetWriteDeadline(s.deadline); err != nil {
-			return 0, err
-		}
-	}
-	return s.Conn.Write(p)
-}
 
 // wire is one open AMQP connection and the socket under it.
 type wire struct {
@@ -48,7 +18,10 @@ type wire struct {
 
 // drop closes the socket without a handshake. Everything that waits for the
 // broker on this connection fails at once; the broker requeues what is unacked.
-func (w *wire) drop() { _ = w.sock.Close() }
+func (w *wire) drop() {
+	_ = w.sock.Close()
+	<-w.sock.done
+}
 
 // dial opens a connection whose purpose ("consuming", "publishing") is shown
 // to the broker.
