@@ -122,14 +122,14 @@ func (w *writing) run(ctx context.Context) (State, error) {
 		if err = w.publish(ctx); err == nil {
 			return w.done(ctx)
 		}
+		if w.final(err) {
+			return State{}, w.unfinished(ctx, err)
+		}
 		// A refusal because of the md5 is not final: an earlier attempt of ours
 		// may have been applied, or the copy that we looked at was old.
 		refused := (*answerError)(nil)
 		if !errors.As(err, &refused) || refused.status >= 500 && !refused.conflict() {
 			w.unsure = true
-		}
-		if w.final(err) {
-			return State{}, w.unfinished(ctx, err)
 		}
 		last = err
 	}
