@@ -62,20 +62,21 @@ func (r *record) find(id string, now int64) *Item {
 	return nil
 }
 
+// searchItems is where an id stands, or would stand, in a sorted list.
 func searchItems(list []Item, id string) (int, bool) {
-	switch len(list) { // most keys hold one item
-	case 0:
-		return 0, false
-	case 1:
-		if list[0].ID == id {
-			return 0, true
+	lo, hi := 0, len(list)
+	for lo < hi {
+		mid := int(uint(lo+hi) >> 1)
+		switch have := list[mid].ID; {
+		case have == id: // first: most keys hold one item, and it is that one
+			return mid, true
+		case have < id:
+			lo = mid + 1
+		default:
+			hi = mid
 		}
-		if list[0].ID < id {
-			return 1, false
-		}
-		return 0, false
 	}
-	return slices.BinarySearchFunc(list, id, func(x Item, id string) int { return strings.Compare(x.ID, id) })
+	return lo, false
 }
 
 // put stores x in the pending list.
@@ -112,7 +113,7 @@ func (s *shard) apply(r *record, e *Event, seq uint64, now, clock int64) verdict
 		r.exists, r.high = false, 0
 		return kept
 	case e.Kind == Cover || e.Scope == ScopeSnapshot:
-		return s.applyCover(r, e, seq, now, clock)
+		return s.applyCover(r, e, seq, clock)
 	}
 	v, changed := stale, false
 	take := func(x *Item) {
@@ -140,7 +141,7 @@ func (s *shard) apply(r *record, e *Event, seq uint64, now, clock int64) verdict
 }
 
 // applyCover replaces what is there.
-func (s *shard) applyCover(r *record, e *Event, seq uint64, now, clock int64) verdict {
+func (s *shard) applyCover(r *record, e *Event, seq uint64, clock int64) verdict {
 	if e.external() && r.exists {
 		if e.Version < r.high {
 			return stale
@@ -162,6 +163,7 @@ func (s *shard) applyCover(r *record, e *Event, seq uint64, now, clock int64) ve
 		}
 		r.put(&next[i])
 	}
+	s.bound(r)
 	r.exists = true
 	r.newVersion(e, changed, clock)
 	return kept
@@ -251,17 +253,24 @@ func (s *shard) mergeItem(r *record, x *Item, now int64) (v verdict, changed boo
 	r.trim(s.maxItems)
 	if x.live() {
 		r.itemTop = max(r.itemTop, x.Version)
-		if int(r.live) > s.limit(r) {
-			r.evict()
-			s.count.Evicted++
-		}
+		s.bound(r)
 	}
 	return kept, changed
 }
 
+// bound drops what is more than the key may hold.
+func (s *shard) bound(r *record) {
+	if r.live <= 1 {
+		return
+	}
+	for most := s.limit(r); int(r.live) > most; s.count.Evicted++ {
+		r.evict()
+	}
+}
+
 // limit is how many items the key may hold.
 func (s *shard) limit(r *record) int {
-	if s.c.cfg.ItemLimit == nil || r.live == 1 {
+	if s.c.cfg.ItemLimit == nil {
 		return s.maxItems
 	}
 	return min(s.maxItems, max(1, s.c.cfg.ItemLimit(r.key)))

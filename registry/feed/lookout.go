@@ -28,7 +28,13 @@ const quietFor = 30 * time.Second
 type appSeen struct {
 	md5    string
 	absent bool
-	wishes map[string]string // listener → what the file wants, as content
+	wishes map[string]wished // by listener
+}
+
+// wished is what the file said of a listener.
+type wished struct {
+	content string // of its wish
+	stamp   string // who wrote it, and when
 }
 
 type rowSeen struct {
@@ -38,7 +44,6 @@ type rowSeen struct {
 }
 
 type instanceSeen struct {
-	app     string
 	lost    bool
 	present bool
 	left    time.Time // when it was listed last, where it is not
@@ -103,7 +108,7 @@ func (f *Feed) compareFiles(ctx context.Context, s *fleet.Snapshot) error {
 func (f *Feed) compareFile(ctx context.Context, a *fleet.App, seen *appSeen, file *toggle.File) error {
 	first := seen == nil
 	if first {
-		seen = &appSeen{wishes: map[string]string{}}
+		seen = &appSeen{wishes: map[string]wished{}}
 		f.look.apps[a.Name] = seen
 	}
 	seen.md5, seen.absent = a.File.MD5, a.File.Absent
@@ -120,14 +125,18 @@ func (f *Feed) compareFile(ctx context.Context, a *fleet.App, seen *appSeen, fil
 	for _, t := range file.InForce() {
 		there[t.ListenerID] = true
 		id := fleet.ID{App: a.Name, Listener: t.ListenerID}
-		content := wishOf(t).content()
+		now := wished{wishOf(t).content(), text(t.UpdatedBy) + " " + text(t.UpdatedAt)}
 		old, known := seen.wishes[t.ListenerID]
-		if known && old == content {
+		seen.wishes[t.ListenerID] = now
+		if known && old.content == now.content {
 			continue
 		}
-		seen.wishes[t.ListenerID] = content
+		by := text(t.UpdatedBy)
+		if known && old.stamp == now.stamp {
+			by = "" // written by somebody who left the name of the one before
+		}
 		e := change.Event{Key: toggles.listener(id), Kind: change.Cover, Items: []change.Item{{
-			ID: "toggle", Conn: byPrefix + text(t.UpdatedBy) + "\x00" + versionOf(a.File.MD5), Content: content,
+			ID: "toggle", Conn: byPrefix + by + "\x00" + versionOf(a.File.MD5), Content: now.content,
 		}}}
 		if first {
 			e = seed(e)
@@ -180,7 +189,7 @@ func (f *Feed) compareInstances(ctx context.Context, s *fleet.Snapshot) error {
 		up := change.Event{Key: instance.key(i.ID), Items: []change.Item{{ID: i.ID, Conn: i.ID, Content: "up"}}}
 		switch {
 		case seen == nil:
-			seen = &instanceSeen{app: i.App, lost: i.Lost}
+			seen = &instanceSeen{lost: i.Lost}
 			f.look.instances[i.ID] = seen
 			if i.Lost {
 				break
@@ -204,7 +213,7 @@ func (f *Feed) compareInstances(ctx context.Context, s *fleet.Snapshot) error {
 				return err
 			}
 		}
-		seen.present, seen.app, seen.left = true, i.App, time.Time{}
+		seen.present, seen.left = true, time.Time{}
 	}
 	for id, seen := range f.look.instances {
 		if seen.present {

@@ -121,9 +121,6 @@ func (f *Feed) seeToggle(d change.Delivery) {
 	if is {
 		l.By, l.Version = cut(strings.TrimPrefix(d.Now.Items[0].Conn, byPrefix))
 	}
-	if was {
-		_, l.FromVersion = cut(strings.TrimPrefix(d.Prev.Items[0].Conn, byPrefix))
-	}
 	switch {
 	case !is:
 		l.Text = "no longer in the file"
