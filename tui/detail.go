@@ -249,7 +249,14 @@ func (d *detail) instances() []string {
 	if d.w < 100 {
 		wide = min(wide, 18)
 	}
-	out := []string{st.Dim.Paint(cell.Cut("   "+cell.Left("INSTANCE", wide)+"  "+cell.Left("STATE", 14)+"  "+cell.Left("CONS", 7)+cell.Right("FLIGHT", 8)+cell.Right("HANDLED", 11)+cell.Right("FAILED", 8)+cell.Right("REQUEUED", 10)+"  "+cell.Left("FILE", 14)+"  REPORT", d.w))}
+	narrow := d.w < 100
+	head := "   " + cell.Left("INSTANCE", wide) + "  " + cell.Left("STATE", 14) + "  " + cell.Left("CONS", 7) + cell.Right("FLIGHT", 8) + cell.Right("HANDLED", 11) + cell.Right("FAILED", 8)
+	if narrow {
+		head += "  FILE"
+	} else {
+		head += cell.Right("REQUEUED", 10) + "  " + cell.Left("FILE", 14) + "  REPORT"
+	}
+	out := []string{st.Dim.Paint(cell.Cut(head, d.w))}
 	for i := range d.row.Hosts {
 		h := &d.row.Hosts[i]
 		p := &h.Report
@@ -263,17 +270,13 @@ func (d *detail) instances() []string {
 			state, how = containerGlyph(p.State)+" "+state, st.Warn
 		}
 		cons := fmt.Sprintf("%d/%d-%d", p.Consumers, p.Min, p.Max)
-		file := short(h.FileMD5)
-		if a := d.v.snap.App(d.row.ID.App); a != nil && h.FileMD5 != "" {
-			if h.FileMD5 == a.File.MD5 {
-				file += " newest"
-			} else {
-				file += " older"
-			}
-		}
 		line := "   " + cell.Left(cell.Clean(h.Instance), wide) + "  " + how.Paint(cell.Left(cell.Clean(state), 14)) + "  " + cell.Left(cons, 7) +
-			cell.Right(cell.Count(float64(p.InFlight)), 8) + cell.Right(cell.Count(float64(p.Handled)), 11) + failedCell(st, p.Failed) +
-			cell.Right(cell.Count(float64(p.Requeued)), 10) + "  " + cell.Left(file, 14) + "  " + st.Dim.Paint(d.v.ago(h.At)+" old")
+			cell.Right(cell.Count(float64(p.InFlight)), 8) + cell.Right(cell.Count(float64(p.Handled)), 11) + failedCell(st, p.Failed)
+		if narrow {
+			line += "  " + d.file(h, true)
+		} else {
+			line += cell.Right(cell.Count(float64(p.Requeued)), 10) + "  " + cell.Left(d.file(h, false), 14) + "  " + st.Dim.Paint(d.v.ago(h.At)+" old")
+		}
 		out = append(out, cell.Cut(line, d.w))
 		if p.LastError != nil && *p.LastError != "" {
 			text := fmt.Sprintf("%s; attempt %d", *p.LastError, p.Attempts)
@@ -284,6 +287,21 @@ func (d *detail) instances() []string {
 		}
 	}
 	return out
+}
+
+// file is the version of the toggle file that an instance has applied; brief says
+// only where it is not the newest.
+func (d *detail) file(h *fleet.Host, brief bool) string {
+	s := short(h.FileMD5)
+	a := d.v.snap.App(d.row.ID.App)
+	switch {
+	case a == nil || h.FileMD5 == "":
+	case h.FileMD5 != a.File.MD5:
+		s += " older"
+	case !brief:
+		s += " newest"
+	}
+	return s
 }
 
 // containerGlyph is the sign of a container's state.

@@ -38,7 +38,7 @@ func newVersions(v *view) *versions {
 		table.Column[ver]{Title: "WHO", Min: 6, Max: 18, Fit: true, Priority: 90, Text: func(x ver) string { return or(cell.Clean(x.By), "-") }},
 		table.Column[ver]{Title: "FROM", Min: 6, Max: 24, Fit: true, Priority: 50, Text: func(x ver) string { return or(cell.Clean(x.From), "-") }, Style: func(ver) style.Style { return v.st.Dim }},
 		table.Column[ver]{Title: "OP", Max: 8, Priority: 40, Text: func(x ver) string { return cell.Clean(x.Op) }},
-		table.Column[ver]{Title: "CHANGE", Min: 20, Flex: true, Keep: true, Text: s.change},
+		table.Column[ver]{Title: "CHANGE", Min: 20, Want: 44, Flex: true, Priority: 60, Keep: true, Text: s.change},
 		table.Column[ver]{Title: "MD5", Max: 7, Priority: 30, Text: func(x ver) string { return short(x.MD5) }, Style: func(ver) style.Style { return v.st.Dim }},
 	)
 	s.f.changed = func() {
