@@ -130,7 +130,8 @@ func TestDashboardInATerminal(t *testing.T) {
 	m.keys("Tab", "Tab", "Right")
 	m.confirm("resume done")
 	m.see(5*time.Second, "● running")
-	m.keys("Escape")
+	m.keys("Escape") // clears the filter; only then, or escape and q would be one key, alt-q
+	m.see(5*time.Second, "9 listeners")
 	m.text("q")
 	m.see(20*time.Second, "ended 0")
 	eventually(t, 5*time.Second, "the terminal's settings", func() (bool, string) {
