@@ -118,6 +118,10 @@ func TestScannerEvents(t *testing.T) {
 		event(releases.EventGapClosed, 4703, 4708, "ids 4703 to 4708: dead after 1s")
 		event(releases.EventGapOpened, 4710, 4710, "missing id 4710")
 		event(releases.EventGapClosed, 4710, 4710, "id 4710: late after 3ms")
+		for _, e := range []releases.Event{{Kind: releases.EventGapOpened, Proof: releases.ProofOpen}, {Kind: releases.EventGapClosed, Proof: releases.ProofDead}} {
+			e.From, e.To, e.At, e.Text = 4720, 4721, time.Now(), string(e.Kind)
+			w.HandleEvent(e)
+		}
 		event(releases.EventEpoch, 0, 0, "the table begins anew")
 		event(releases.EventError, 0, 0, "connection refused")
 		w.rest(time.Second)
@@ -128,6 +132,7 @@ func TestScannerEvents(t *testing.T) {
 		for _, want := range []string{
 			"scanner gap 4703–4708 gap-closed: ids 4703 to 4708: dead after 1s",
 			"scanner gap 4710 gap-closed ×2: id 4710: late after 3ms",
+			"scanner gap 4720–4721 suppressed: gap-closed",
 			"scanner ApolloConfigDB epoch ×2: the table begins anew",
 			"scanner ApolloConfigDB failed ×2: connection refused",
 		} {

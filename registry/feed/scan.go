@@ -79,7 +79,11 @@ func (f *Feed) seeScanner(d change.Delivery) {
 		}
 		l := f.base(&d, Scanner)
 		l.Key, l.Status = d.Key.DataInfoID, Status(x.Conn)
-		_, l.Text = cut(x.Content)
+		var what string
+		what, l.Text = cut(x.Content)
+		if l.Status == GapClosed && d.Merged > 0 && len(d.Prev.Items) == 0 && strings.HasSuffix(what, " "+string(releases.ProofDead)) {
+			l.Status, l.Merged = Suppressed, 0 // ids that nobody used, open for less than the window
+		}
 		f.add(l)
 	}
 }
