@@ -219,7 +219,7 @@ func TestToggles(t *testing.T) {
 		w.file("app", off)
 		w.show()
 		w.rest(100 * time.Millisecond)
-		if p := w.Pending(); len(p) != 1 || brief(p[0]) != "toggle app/A waiting" {
+		if p := w.Pending(); len(p) != 1 || brief(p[0]) != "toggle app/A "+versionOf(md5Of(off))+" waiting: running → paused" {
 			t.Errorf("pending: %+v", p)
 		}
 		w.rest(time.Second)
@@ -316,6 +316,9 @@ func TestConsumers(t *testing.T) {
 		w.host("app", "A", "a:1:x", "recovering")
 		w.show()
 		w.rest(100 * time.Millisecond)
+		if p := w.Pending(); len(p) != 1 || brief(p[0]) != "consumer app/A waiting: running → recovering on a:1" {
+			t.Errorf("pending: %+v", p)
+		}
 		w.host("app", "A", "b:2:x", "draining")
 		w.host("app", "A", "c:3:x", "draining")
 		w.show()

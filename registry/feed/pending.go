@@ -1,7 +1,9 @@
 package feed
 
 import (
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	releases "github.com/belay-mq/belay/consumers/release"
@@ -45,6 +47,16 @@ func (f *Feed) waiting(d domain, st *change.KeyStats) Line {
 	case toggles, consumer:
 		id := idOf(st.Key)
 		l.Key, l.App, l.Listener = id.String(), id.App, id.Listener
+		datum, _ := f.center.Datum(st.Key)
+		if d == consumer {
+			l.Text = moved(datum.Items, overlay(datum.Items, st.PendingItems))
+		} else if after, ok := wishIn(st.PendingItems); ok {
+			before, _ := wishIn(datum.Items)
+			l.By, l.Version = cut(strings.TrimPrefix(st.PendingItems[0].Conn, byPrefix))
+			l.Text = told(before, after)
+		} else {
+			l.Text = "no longer in the file"
+		}
 	case instance:
 		l.Key = short(l.Key)
 	case health:
@@ -54,4 +66,21 @@ func (f *Feed) waiting(d domain, st *change.KeyStats) Line {
 		}
 	}
 	return l
+}
+
+// overlay lays pending items over cached ones.
+func overlay(cached, pending []change.Item) []change.Item {
+	out := slices.Clone(cached)
+	for _, x := range pending {
+		i := slices.IndexFunc(out, func(y change.Item) bool { return y.ID == x.ID })
+		switch {
+		case i < 0 && !x.Unpub:
+			out = append(out, x)
+		case i >= 0 && x.Unpub:
+			out = slices.Delete(out, i, i+1)
+		case i >= 0:
+			out[i] = x
+		}
+	}
+	return out
 }
