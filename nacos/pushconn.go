@@ -237,8 +237,21 @@ func (c *pushConn) payload(kind string, body any, token string) (*wire.Payload, 
 	return &wire.Payload{Metadata: &wire.Metadata{Type: kind, ClientIp: ip, Headers: headers}, Body: &anypb.Any{Value: text}}, nil
 }
 
-// request sends one unary request. A refused token is renewed once.
+// request sends one unary request. The server takes a moment to register a new
+// connection and carries nothing out before.
 func (c *pushConn) request(ctx context.Context, kind string, body any, reply *pushReply) error {
+	err := c.requestOnce(ctx, kind, body, reply)
+	for i := 0; i < 10 && isUnregistered(err); i++ {
+		if err := sleep(ctx, 20*time.Millisecond<<min(i, 4)); err != nil {
+			return context.Cause(ctx)
+		}
+		err = c.requestOnce(ctx, kind, body, reply)
+	}
+	return err
+}
+
+// requestOnce sends the request. A refused token is renewed once.
+func (c *pushConn) requestOnce(ctx context.Context, kind string, body any, reply *pushReply) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.store.cfg.CallTimeout, fmt.Errorf("no answer within %v", c.store.cfg.CallTimeout))
 	defer cancel()
 	auth, token := c.store.client.auth, ""
@@ -281,15 +294,7 @@ func (c *pushConn) listen(ctx context.Context, list []listened, on bool) (map[Ke
 		r.Contexts = append(r.Contexts, listenContext{Group: l.cell.key.Group, DataID: l.cell.key.DataID, MD5: l.md5, Tenant: c.tenant})
 	}
 	var reply pushReply
-	err := c.request(ctx, "ConfigBatchListenRequest", &r, &reply)
-	// The server takes a moment to register a new connection.
-	for i := 0; i < 10 && isUnregistered(err); i++ {
-		if serr := sleep(ctx, 20*time.Millisecond<<min(i, 4)); serr != nil {
-			return nil, serr
-		}
-		err = c.request(ctx, "ConfigBatchListenRequest", &r, &reply)
-	}
-	if err != nil {
+	if err := c.request(ctx, "ConfigBatchListenRequest", &r, &reply); err != nil {
 		return nil, err
 	}
 	changed := map[Key]bool{}
