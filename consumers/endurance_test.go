@@ -2,7 +2,6 @@ package consumers_test
 
 import (
 	"context"
-	"fmt"
 	"runtime"
 	"testing"
 	"time"
@@ -76,14 +75,7 @@ func TestTwentyLostConnectionsLeaveNothingBehind(t *testing.T) {
 	onServers(t, func(t *testing.T, s *server) {
 		net := &network{}
 		conn := s.dial(t, net.over, quickConn)
-		var all []*consumers.Container
-		for i := range 50 {
-			q := fmt.Sprintf("q%d", i)
-			s.declare(t, q, nil)
-			c := container(t, conn, consumers.Config{ListenerID: q, Queues: []string{q}, Recovery: quick}, ok)
-			start(t, c)
-			all = append(all, c)
-		}
+		all := s.fifty(t, conn, quick)
 		running := func() {
 			for _, c := range all {
 				awaitState(t, c, consumers.Running)

@@ -77,13 +77,16 @@ func (c *Container) idleStep() time.Duration {
 	if span <= 0 {
 		return time.Hour
 	}
+	if len(c.active) == 0 {
+		return span
+	}
 	now := time.Now()
 	quiet := now.Sub(c.lastIdle)
 	for _, s := range c.active {
 		quiet = min(quiet, s.idleSince(now))
 	}
-	if len(c.active) == 0 || quiet < span {
-		return max(span-quiet, time.Millisecond)
+	if quiet < span {
+		return span - quiet
 	}
 	c.lastIdle = now
 	c.emit(EventIdle, "", fmt.Sprintf("no message for %s", span), nil)

@@ -52,6 +52,20 @@ func TestAckOfALostSessionIsNotSent(t *testing.T) {
 	})
 }
 
+// fifty starts containers, each on a queue of its listener's name.
+func (s *server) fifty(t *testing.T, conn *consumers.Conn, recovery consumers.Backoff) []*consumers.Container {
+	t.Helper()
+	var all []*consumers.Container
+	for i := range 50 {
+		q := fmt.Sprintf("q%d", i)
+		s.declare(t, q, nil)
+		c := container(t, conn, consumers.Config{ListenerID: q, Queues: []string{q}, Recovery: recovery}, ok)
+		start(t, c)
+		all = append(all, c)
+	}
+	return all
+}
+
 func TestFiftyContainersComeBackAfterAnOutage(t *testing.T) {
 	outage, backoff := 2*time.Second, quick
 	if soak() {
@@ -60,14 +74,7 @@ func TestFiftyContainersComeBackAfterAnOutage(t *testing.T) {
 	onServers(t, func(t *testing.T, s *server) {
 		net := &network{}
 		conn := s.dial(t, net.over, func(c *consumers.ConnConfig) { c.Recovery = backoff })
-		var all []*consumers.Container
-		for i := range 50 {
-			q := fmt.Sprintf("q%d", i)
-			s.declare(t, q, nil)
-			c := container(t, conn, consumers.Config{ListenerID: q, Queues: []string{q}, Recovery: backoff}, ok)
-			start(t, c)
-			all = append(all, c)
-		}
+		all := s.fifty(t, conn, backoff)
 		paused := all[40:]
 		for _, c := range paused {
 			stop(t, c)

@@ -15,6 +15,9 @@ const (
 	lastWrite = 100 * time.Millisecond
 	// maxUnsent is how much may wait to be written before Write waits.
 	maxUnsent = 256 << 10
+	// burst is how soon a write must follow another to be left to the writer:
+	// a lone one goes out at once, by its caller.
+	burst = 50 * time.Microsecond
 )
 
 // socket is the client's view of a net.Conn: reads go through the tap; writes
@@ -29,8 +32,11 @@ type socket struct {
 	mu     sync.Mutex
 	cond   sync.Cond // signalled on every change below
 	unsent []byte
+	busy   bool      // a write is under way
+	last   time.Time // when the newest Write came
+	until  time.Time // the write deadline in force
 	closed bool
-	err    error // of the writer; ends everything
+	err    error // of a write; ends everything
 }
 
 func newSocket(c net.Conn) *socket {
@@ -43,8 +49,9 @@ func newSocket(c net.Conn) *socket {
 // Read is called by the client's reader alone.
 func (s *socket) Read(p []byte) (int, error) { return s.tap.Read(p) }
 
-// Write takes p to be written soon. An error of the writer is returned by the
-// next call, and ends the connection at once.
+// Write takes p to be written soon, or writes it where none came just before.
+// An error of the writer is returned by the next call, and ends the connection
+// at once.
 func (s *socket) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,9 +64,42 @@ func (s *socket) Write(p []byte) (int, error) {
 	if s.closed {
 		return 0, net.ErrClosed
 	}
+	now := time.Now()
+	lone := now.Sub(s.last) > burst && !s.busy && len(s.unsent) == 0
+	s.last = now
+	if lone {
+		s.send(p, now)
+		return len(p), s.err
+	}
 	s.unsent = append(s.unsent, p...)
 	s.cond.Broadcast()
 	return len(p), nil
+}
+
+// send writes p; mu is held, and given back meanwhile.
+func (s *socket) send(p []byte, now time.Time) {
+	s.busy = true
+	// Moving the deadline costs as much as a small write.
+	if !s.closed && s.until.Sub(now) < writeTimeout*5/6 {
+		s.until = now.Add(writeTimeout)
+		_ = s.SetWriteDeadline(s.until)
+	}
+	s.mu.Unlock()
+	_, err := s.Conn.Write(p)
+	s.mu.Lock()
+	s.busy = false
+	if err != nil {
+		s.err = err
+	}
+	s.cond.Broadcast()
+}
+
+// SetDeadline is for the client's handshakes.
+func (s *socket) SetDeadline(t time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.until = time.Time{}
+	return s.Conn.SetDeadline(t)
 }
 
 // Close ends the socket; what is unsent has a last moment to leave.
@@ -78,29 +118,20 @@ func (s *socket) Close() error {
 func (s *socket) write() {
 	defer close(s.done)
 	defer s.Conn.Close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	var spare []byte
-	for {
-		s.mu.Lock()
-		for len(s.unsent) == 0 && !s.closed {
+	for s.err == nil {
+		if s.busy || len(s.unsent) == 0 && !s.closed {
 			s.cond.Wait()
+			continue
+		}
+		if len(s.unsent) == 0 {
+			return
 		}
 		out := s.unsent
 		s.unsent = spare[:0]
-		if !s.closed {
-			_ = s.SetWriteDeadline(time.Now().Add(writeTimeout))
-		}
-		s.cond.Broadcast()
-		s.mu.Unlock()
-		if len(out) == 0 {
-			return
-		}
-		if _, err := s.Conn.Write(out); err != nil {
-			s.mu.Lock()
-			s.err = err
-			s.cond.Broadcast()
-			s.mu.Unlock()
-			return
-		}
+		s.send(out, time.Now())
 		spare = out
 	}
 }
