@@ -428,11 +428,22 @@ func TestTwoEventsSnapshot(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, Config{})
+				busy := Key{"dc", "busy"} // holds the only worker up until both events are pending
+				hold := make(chan struct{})
+				w := newWorld(t, Config{Shards: 1, Workers: 1, Observe: func(d Delivery) {
+					if d.Key == busy {
+						<-hold
+					}
+				}})
 				w.cached()
+				w.offer(Event{Key: busy, Source: PubTemp, Items: []Item{{ID: "t"}}})
+				synctest.Wait()
 				w.offer(tt.x, snapshot(r("r3", "three", 1)))
+				_, _ = w.take()
+				close(hold)
 				w.settle(time.Millisecond)
 				seen, told := w.take()
+				told = strings.TrimSuffix(told, " temp") // of busy
 				if len(seen) != 1 || show(seen[0].Now.Items) != tt.items || told != tt.told || seen[0].Merged != 1 {
 					t.Errorf("saw %+v, told %q; want one delivery of %s at once, told %q", seen, told, tt.items, tt.told)
 				}

@@ -67,6 +67,7 @@ type Feed struct {
 	holding  int    // the past is being loaded: live lines wait in held
 	held     []Line //
 	past     covers
+	since    time.Time // how far back the past goes, once it is loaded
 	steps    stepLog
 	awaiting map[awaited]*tally
 	applying map[fleet.ID]*applying
@@ -80,7 +81,7 @@ type Feed struct {
 type Counters struct {
 	Lines   uint64 // ever added
 	Dropped uint64 // pushed out by newer ones
-	Known   uint64 // not added because the past had them already
+	Known   uint64 // not added because the past had them already, or does not go back that far
 	Refused uint64 // handed over by other processes and not valid
 }
 

@@ -74,6 +74,7 @@ func (f *Feed) LoadPast(ctx context.Context, p Past) error {
 	defer cancel()
 	f.mu.Lock()
 	f.holding++
+	f.since = p.Since
 	f.mu.Unlock()
 	l := &loading{feed: f, since: p.Since}
 	var wg sync.WaitGroup

@@ -76,7 +76,7 @@ func TestLoadPast(t *testing.T) {
 		}()
 		w.rest(10 * time.Millisecond)
 		// What comes meanwhile: a row that the table shows too, and one of the scanner's look back.
-		w.rows(row(13, "now+b+c"), past(12, "d+e+f", 30*time.Second))
+		w.rows(row(13, "now+b+c"), past(12, "d+e+f", 30*time.Second), past(2, "old+b+c", 2*time.Hour))
 		w.rest(10 * time.Second)
 		<-done
 		if loaded != nil {

@@ -13,11 +13,15 @@ import (
 
 // HandleRow takes a row of the scanner in; a Feed is a [releases.Listener]. It waits only while the center is full,
 // which holds the scanner up until the feed has room. Rows that were there before the scanner began are the past:
-// each is one line at the time of its writing.
+// each is one line at the time of its writing, where that is not before what LoadPast was asked for.
 func (f *Feed) HandleRow(ctx context.Context, r releases.Row) error {
 	if r.History && !r.Replay {
 		f.mu.Lock()
 		defer f.mu.Unlock()
+		if r.ChangedAt.Before(f.since) {
+			f.counts.Known++ // the table shows it to whoever looks that far back
+			return nil
+		}
 		f.pastLocked(rowLine(r))
 		return nil
 	}
