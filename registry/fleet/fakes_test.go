@@ -28,16 +28,20 @@ type world struct {
 	queues   map[observe.QueueID]*observe.Queue
 	wanted   []observe.QueueID
 	watchers []nacos.Watcher
+	noSearch error
 	onChange func()
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T) *world { return newWorldOf(t, fleet.AppConfig{Name: "settle"}) }
+
+// newWorldOf follows the named applications; without any those that are found.
+func newWorldOf(t *testing.T, apps ...fleet.AppConfig) *world {
 	w := &world{
 		t: t, changes: make(chan nacos.State), seen: map[string]presence.Seen{},
 		health: presence.Health{Collecting: true, Since: time.Now()}, queues: map[observe.QueueID]*observe.Queue{},
 	}
 	w.fleet = fleet.New(fleet.Config{
-		Apps: []fleet.AppConfig{{Name: "settle"}}, Store: w, Context: "test",
+		Apps: apps, Store: w, Context: "test",
 		Brokers: []fleet.Broker{{VHost: "/", Presence: w, Observer: w}},
 	})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -69,7 +73,11 @@ func (w *world) Watchers(context.Context, nacos.Key) ([]nacos.Watcher, error) {
 	return w.watchers, nil
 }
 
-func (w *world) Search(context.Context, ...string) ([]nacos.Key, error) { return nil, nil }
+func (w *world) Search(context.Context, ...string) ([]nacos.Key, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return nil, w.noSearch
+}
 
 func (w *world) Instances() []presence.Seen {
 	w.mu.Lock()

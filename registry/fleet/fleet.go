@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sort"
 	"sync"
 	"sync/atomic"
@@ -25,6 +26,10 @@ const (
 	watchersEvery = 10 * time.Second
 	// discoverEvery is how often applications are searched by data id.
 	discoverEvery = 30 * time.Second
+	// maxReported bounds the applications that are followed because instances report
+	// them, though Nacos has no file of theirs: reports are outside text.
+	maxReported   = 100
+	reportedEvery = 100 * time.Millisecond
 	// askTimeout bounds one question to Nacos.
 	askTimeout = 5 * time.Second
 )
@@ -71,7 +76,8 @@ type AppConfig struct {
 
 // Config is what a [Fleet] needs.
 type Config struct {
-	// Apps are the applications. Empty: found in Nacos by DataIDs, again every 30 s.
+	// Apps are the applications. Empty: found in Nacos by DataIDs, again every 30 s, and
+	// those of the instances that report listeners, which may not have a file yet.
 	Apps []AppConfig
 	// Brokers are the virtual hosts; the first is the default one.
 	Brokers []Broker
@@ -100,6 +106,10 @@ type Fleet struct {
 	mu      sync.Mutex // guards what other goroutines hand in
 	apps    map[string]*app
 	effects map[ID]Effect
+	// searched is set once the applications are known as far as Nacos knows them;
+	// searchErr is why not yet.
+	searched  bool
+	searchErr string
 
 	// Owned by Run.
 	rows    map[ID]*rowState
@@ -121,6 +131,8 @@ func New(cfg Config) *Fleet {
 		apps:    make(map[string]*app),
 		effects: make(map[ID]Effect),
 		rows:    make(map[ID]*rowState),
+
+		searched: cfg.Store == nil || len(cfg.Apps) > 0,
 	}
 	f.snap.Store(&Snapshot{At: time.Now(), Context: cfg.Context, Label: cfg.Label, ReadOnly: cfg.ReadOnly})
 	return f
@@ -203,10 +215,11 @@ func (f *Fleet) Run(ctx context.Context) error {
 	}
 }
 
-// discover finds applications by data id.
+// discover finds applications by data id, and by the reports of their instances.
 func (f *Fleet) discover(ctx context.Context, wg *sync.WaitGroup) {
 	for {
 		keys, err := f.search(ctx)
+		f.noteSearch(err)
 		if err != nil && ctx.Err() == nil {
 			f.log.Warn("applications could not be searched in Nacos", "error", err)
 		}
@@ -217,12 +230,58 @@ func (f *Fleet) discover(ctx context.Context, wg *sync.WaitGroup) {
 		if err != nil {
 			wait = time.Second
 		}
+		f.followReported(ctx, wg, wait)
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+func (f *Fleet) noteSearch(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.searchErr = ""
+	if err != nil {
+		f.searchErr = err.Error()
+		return
+	}
+	f.searched = true
+	f.Wake()
+}
+
+// followReported adds, for a time, the applications whose instances report listeners: one
+// that has no toggle file yet gets its first by a write, which must be followed at once.
+func (f *Fleet) followReported(ctx context.Context, wg *sync.WaitGroup, lasts time.Duration) {
+	end := time.NewTimer(lasts)
+	defer end.Stop()
+	look := time.NewTicker(reportedEvery)
+	defer look.Stop()
+	for {
+		for _, name := range f.unfollowed() {
+			f.addApp(ctx, wg, AppConfig{Name: name})
+		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(wait):
+		case <-end.C:
+			return
+		case <-look.C:
 		}
 	}
+}
+
+// unfollowed are the applications of reports that are not followed yet, as far as the
+// bound allows.
+func (f *Fleet) unfollowed() []string {
+	var names []string
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, i := range f.Snapshot().Instances {
+		if i.App != "" && i.Listeners > 0 && f.apps[i.App] == nil && len(f.apps)+len(names) < maxReported && !slices.Contains(names, i.App) {
+			names = append(names, i.App)
+		}
+	}
+	return names
 }
 
 func (f *Fleet) search(ctx context.Context) ([]nacos.Key, error) {
@@ -296,6 +355,9 @@ func (f *Fleet) rebuild(now time.Time) {
 		At: now, Context: f.cfg.Context, Label: f.cfg.Label, ReadOnly: f.cfg.ReadOnly,
 		Blocked: in.blocked, Apps: in.apps, Instances: in.instances,
 	}
+	f.mu.Lock()
+	s.Searched, s.SearchErr = f.searched, f.searchErr
+	f.mu.Unlock()
 	if f.cfg.Health != nil {
 		s.Health = f.cfg.Health()
 	}

@@ -228,6 +228,8 @@ type Snapshot struct {
 	ReadOnly  bool
 	Rows      []*Row      // by application, then listener
 	Apps      []*App      // by name
+	Searched  bool        // Apps are configured, or Nacos has been searched for them
+	SearchErr string      // why the newest search failed
 	Instances []*Instance // by application, then id
 	Health    []Health
 	Blocked   bool // reports are held back by a broker alarm

@@ -218,15 +218,8 @@ const (
 // the instances, which have half a second to answer. It returns an error when a server
 // could not be reached before ctx ended.
 func (b *Backend) Settle(ctx context.Context) error {
-	if err := b.await(ctx, func(s *fleet.Snapshot) bool {
-		for _, a := range s.Apps {
-			if a.File.Seq == 0 {
-				return false
-			}
-		}
-		return len(s.Apps) > 0 || b.store == nil
-	}); err != nil {
-		return &UnreachableError{Server: "nacos", Err: errors.New(b.store.Health().LastErr)}
+	if err := b.await(ctx, filesRead); err != nil {
+		return b.nacosUnreachable()
 	}
 	if len(b.vhost) == 0 {
 		return nil
@@ -254,8 +247,47 @@ func (b *Backend) Settle(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
+	if len(b.apps()) == 0 && b.store != nil {
+		// Instances may have told of applications that Nacos has no file of yet.
+		began = time.Now()
+		if err := b.await(ctx, func(s *fleet.Snapshot) bool {
+			return filesRead(s) && (allFollowed(s) || time.Since(began) > settleMost)
+		}); err != nil {
+			return b.nacosUnreachable()
+		}
+	}
 	began = time.Now()
 	return b.await(ctx, func(s *fleet.Snapshot) bool { return queuesRead(s) || time.Since(began) > settleMost })
+}
+
+// nacosUnreachable says why the files could not be read in time.
+func (b *Backend) nacosUnreachable() error {
+	why := b.store.Health().LastErr
+	if s := b.Snapshot(); why == "" && !s.Searched {
+		why = s.SearchErr
+	}
+	return &UnreachableError{Server: "nacos", Err: errors.New(why)}
+}
+
+// filesRead holds when every application is known, and its toggle file was read or is
+// known to be absent.
+func filesRead(s *fleet.Snapshot) bool {
+	for _, a := range s.Apps {
+		if a.File.Seq == 0 {
+			return false
+		}
+	}
+	return s.Searched
+}
+
+// allFollowed holds when the application of every instance is known.
+func allFollowed(s *fleet.Snapshot) bool {
+	for _, i := range s.Instances {
+		if i.Listeners > 0 && s.App(i.App) == nil {
+			return false
+		}
+	}
+	return true
 }
 
 // queuesRead holds when something is known of every queue that an instance reports.
