@@ -130,7 +130,7 @@ const metricsTimeout = 5 * time.Second
 // serveMetrics serves the containers' metrics until stop is called.
 func serveMetrics(ctx context.Context, addr string, containers []*consumers.Container, log *slog.Logger) (stop func(), err error) {
 	reg := prometheus.NewRegistry()
-	if err := reg.Register(prometheus.NewGoCollector()); err != nil {
+	if err := reg.Register(consumers.NewCollector(func() []*consumers.Container { return containers })); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	var lc net.ListenConfig

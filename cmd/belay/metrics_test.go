@@ -1,0 +1,41 @@
+package main
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// 'belay run --metrics' serves what the containers count.
+func TestMetrics(t *testing.T) {
+	configPath := startDemo(t)
+	listeners := filepath.Join(t.TempDir(), "listeners.yaml")
+	text := "app: order-service\nlisteners:\n  - {id: AuditConsumer, queues: [audit], handler: discard}\n"
+	if err := os.WriteFile(listeners, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	l.Close()
+	background(t, "--config", configPath, "run", "-f", listeners, "--metrics", addr)
+	eventually(t, 20*time.Second, "the listener's consumers are in the metrics", func() (bool, string) {
+		resp, err := http.Get("http://" + addr + "/metrics")
+		if err != nil {
+			return false, err.Error()
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			return false, err.Error()
+		}
+		return strings.Contains(string(body), `listener="AuditConsumer"`), string(body)
+	})
+}
