@@ -205,6 +205,9 @@ func (ch *channel) get(m *method) *replyError {
 	if refused != nil {
 		return refused
 	}
+	if q.quorum && q.set.singleActive {
+		return channelError(405, "cannot obtain access to locked %s. basic.get operations are not supported by quorum queues with single active consumer", ch.v.describe(q.name))
+	}
 	q.touch()
 	q.expire()
 	it := q.ready.pop()
@@ -356,6 +359,7 @@ func (ch *channel) close() {
 	ch.giveBack(ch.unacked.takeAll(), byClosing)
 	for _, c := range gone {
 		c.q.unsubscribe(c)
+		c.q.dispatch()
 	}
 }
 

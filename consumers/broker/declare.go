@@ -165,7 +165,7 @@ func (ch *channel) bindQueue(m *method) *replyError {
 func (ch *channel) declareQueue(m *method) *replyError {
 	name, noWait := m.queue, m.bit(bitNoWait)
 	if m.bit(bitPassive) {
-		q, refused := ch.passive(name)
+		q, refused := ch.v.queueFor(ch.conn, name)
 		if refused != nil {
 			return refused
 		}
@@ -193,14 +193,6 @@ func (ch *channel) declareQueue(m *method) *replyError {
 	}
 	ch.declared(q, noWait)
 	return nil
-}
-
-func (ch *channel) passive(name string) (*queue, *replyError) {
-	name, refused := ch.queueName(name)
-	if refused != nil {
-		return nil, refused
-	}
-	return ch.v.queueFor(ch.conn, name)
 }
 
 // declared answers a declaration and makes q the channel's last queue.

@@ -203,7 +203,11 @@ func (q *queue) unsubscribe(c *consumer) {
 		q.v.deleteQueue(q)
 		return
 	}
-	q.dispatch()
+	if q.quorum {
+		// A classic queue waits for something else to happen, so that what a
+		// cancelled consumer still gives back keeps its place.
+		q.dispatch()
+	}
 }
 
 // settle ends a delivery for good: acknowledged, or rejected.
