@@ -137,8 +137,6 @@ func (f *fifo[T]) push(x T) {
 	f.list = append(f.list, x)
 }
 
-func (f *fifo[T]) front() *T { return &f.list[f.head] }
-
 func (f *fifo[T]) pop() T {
 	var zero T
 	x := f.list[f.head]

@@ -30,7 +30,6 @@ type sender struct {
 	p      *Presence
 	source func() Report
 	seq    uint64
-	last   time.Time // when the newest report went out
 	ch     *amqp.Channel
 }
 

@@ -274,12 +274,12 @@ func (s *scanner) blockScalar(style byte) {
 // lineStart returns the end of the line before this one, without its line end.
 func (s *scanner) lineStart() int {
 	at := s.pos - s.col
-	for at > 0 && (s.text[at-1] == '\n' || s.text[at-1] == '\r') {
+	if at == 0 || s.text[at-1] != '\n' && s.text[at-1] != '\r' {
+		return at
+	}
+	at--
+	if s.text[at] == '\n' && at > 0 && s.text[at-1] == '\r' {
 		at--
-		if s.text[at] == '\n' && at > 0 && s.text[at-1] == '\r' {
-			at--
-		}
-		break
 	}
 	return at
 }
