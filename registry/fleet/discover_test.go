@@ -51,3 +51,16 @@ func TestFailedSearchIsNoAnswer(t *testing.T) {
 		}
 	})
 }
+
+// A fleet of one application shows nobody else's listeners, though they report too.
+func TestOnlyOneApplication(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldOnly(t, "order", fleet.AppConfig{Name: "order"})
+		synctest.Wait()
+		w.report("a", running) // of settle
+		time.Sleep(time.Second)
+		if s := w.fleet.Snapshot(); len(s.Rows) != 0 || len(s.Instances) != 0 {
+			t.Errorf("%d rows, %d instances of another application", len(s.Rows), len(s.Instances))
+		}
+	})
+}

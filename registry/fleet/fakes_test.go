@@ -35,13 +35,16 @@ type world struct {
 func newWorld(t *testing.T) *world { return newWorldOf(t, fleet.AppConfig{Name: "settle"}) }
 
 // newWorldOf follows the named applications; without any those that are found.
-func newWorldOf(t *testing.T, apps ...fleet.AppConfig) *world {
+func newWorldOf(t *testing.T, apps ...fleet.AppConfig) *world { return newWorldOnly(t, "", apps...) }
+
+// newWorldOnly shows one of them only.
+func newWorldOnly(t *testing.T, only string, apps ...fleet.AppConfig) *world {
 	w := &world{
 		t: t, changes: make(chan nacos.State), seen: map[string]presence.Seen{},
 		health: presence.Health{Collecting: true, Since: time.Now()}, queues: map[observe.QueueID]*observe.Queue{},
 	}
 	w.fleet = fleet.New(fleet.Config{
-		Apps: apps, Store: w, Context: "test",
+		Apps: apps, Store: w, Context: "test", Only: only,
 		Brokers: []fleet.Broker{{VHost: "/", Presence: w, Observer: w}},
 	})
 	ctx, cancel := context.WithCancel(t.Context())

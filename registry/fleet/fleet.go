@@ -89,6 +89,8 @@ type Config struct {
 	Health func() []Health
 	// Logger receives what goes wrong; nil discards it.
 	Logger *slog.Logger
+	// Only shows rows and instances of this application only; empty: of all.
+	Only string
 	// ReadOnly is shown; writes are refused by control.
 	ReadOnly bool
 	// Store is where the files are; nil: no files, only what runs is shown.
@@ -305,6 +307,7 @@ func (f *Fleet) addApp(ctx context.Context, wg *sync.WaitGroup, c AppConfig) {
 	if known {
 		return
 	}
+	f.Wake()
 	states := f.cfg.Store.Watch(ctx, a.key)
 	wg.Go(func() {
 		for s := range states {
@@ -364,6 +367,10 @@ func (f *Fleet) rebuild(now time.Time) {
 	f.version++
 	s.Version = f.version
 	s.Rows = f.join(in, now)
+	if only := f.cfg.Only; only != "" {
+		s.Rows = slices.DeleteFunc(s.Rows, func(r *Row) bool { return r.ID.App != only })
+		s.Instances = slices.DeleteFunc(s.Instances, func(i *Instance) bool { return i.App != only })
+	}
 	f.want(in, s.Rows)
 	f.snap.Store(s)
 }

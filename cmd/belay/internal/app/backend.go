@@ -83,7 +83,7 @@ func Open(ctx context.Context, c *config.Context, opts Options) (_ *Backend, err
 	}()
 	fc := fleet.Config{
 		Context: c.Name, Label: c.Label, Logger: opts.Logger, DataIDs: []string{dataID(c.Nacos)},
-		ReadOnly: b.readOnly(), Health: b.health,
+		Only: opts.App, ReadOnly: b.readOnly(), Health: b.health,
 	}
 	if c.Nacos != nil {
 		if b.store, err = openStore(c.Nacos, "belay", opts.Logger); err != nil {
