@@ -51,7 +51,8 @@ func newEditCmd(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "edit [APP]", Short: "Edit a toggle file of Nacos in $EDITOR", Args: cobra.MaximumNArgs(1), ValidArgsFunction: g.completeApps,
 		Long: `Opens the toggle file of an application in $VISUAL or $EDITOR, shows what the edit
-changes, asks, and writes it by compare-and-publish.`,
+changes, asks, and writes it by compare-and-publish. Where somebody else has changed the
+file meanwhile, nothing is written (exit status 3) and the edited text is kept.`,
 	}
 	w.add(cmd)
 	o := addOutput(cmd, "table", "json", "yaml")
@@ -80,11 +81,33 @@ changes, asks, and writes it by compare-and-publish.`,
 		if f := toggle.Parse(toggle.FormatOf(file.Key.DataID), []byte(text)); f.Fatal != nil {
 			return fmt.Errorf("line %d: %s: %s; nothing was written", f.Fatal.Line, f.Fatal.Code, f.Fatal.Text)
 		}
-		return g.carryOut(cmd.Context(), b, o, w, []control.Intent{{
+		w.editedMD5 = &file.MD5
+		err = g.carryOut(cmd.Context(), b, o, w, []control.Intent{{
 			Op: control.Edit, ID: fleet.ID{App: name}, Text: &text, Reason: w.reason, Force: w.force,
 		}})
+		if errors.Is(err, errEditedMeanwhile) {
+			return keepText(err, file.Key.DataID, text)
+		}
+		return err
 	}
 	return cmd
+}
+
+// errEditedMeanwhile: the file in Nacos is no longer the one that the editor was given.
+var errEditedMeanwhile = &exitError{exitConflict, errors.New("the file was changed while it was in the editor; nothing was written")}
+
+// keepText leaves the edited text in a file, so that the work is not lost, and adds its
+// name to the error.
+func keepText(err error, name, text string) error {
+	f, ferr := os.CreateTemp("", "belay-edit-*-"+filepath.Base(name))
+	if ferr != nil {
+		return errors.Join(err, ferr)
+	}
+	_, ferr = f.WriteString(text)
+	if ferr = errors.Join(ferr, f.Close()); ferr != nil {
+		return errors.Join(err, ferr)
+	}
+	return fmt.Errorf("%w; your text is in %s", err, f.Name())
 }
 
 // inEditor lets the user edit a text. The file is private and goes away afterwards.

@@ -24,6 +24,8 @@ type writeFlags struct {
 	wait              time.Duration
 	dryRun, yes       bool
 	force             bool
+
+	editedMD5 *string // of the text that an editor was given; nil: no editor was used
 }
 
 func (w *writeFlags) add(cmd *cobra.Command) {
@@ -175,6 +177,9 @@ func (g *globals) carryOut(ctx context.Context, b *app.Backend, o *output, w wri
 	plan, err := b.Plan(call, intents...)
 	if err != nil {
 		return planError(err)
+	}
+	if w.editedMD5 != nil && *w.editedMD5 != plan.Files[0].Base.MD5 {
+		return errEditedMeanwhile
 	}
 	if w.dryRun {
 		return printDiff(g.out, plan)
