@@ -77,6 +77,9 @@ func TestFlood(t *testing.T) {
 	cpu := p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
 	share := float64(cpu) / float64(time.Since(begin))
 	t.Logf("key to frame p50 %v, p95 %v; processor %.1f %% of a core, the flood's own making included", took[len(took)/2], p95, 100*share)
+	if raceEnabled {
+		return
+	}
 	if p95 > 500*time.Millisecond {
 		t.Errorf("key to frame p95 %v", p95)
 	}
