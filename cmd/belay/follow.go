@@ -42,25 +42,15 @@ func (g *globals) follow(ctx context.Context, b *app.Backend, plan *control.Plan
 	for len(pending) > 0 {
 		select {
 		case <-ctx.Done():
-			timeOut(out, pending)
+			timeOut(out, pending, b.Outcomes(ticket))
 			return out
 		case <-deadline.C:
-			timeOut(out, pending)
+			timeOut(out, pending, b.Outcomes(ticket))
 			return out
 		case <-step.C:
 		}
 		outcomes := b.Outcomes(ticket)
-		for _, oc := range outcomes {
-			i, ok := pending[oc.ID]
-			if !ok {
-				continue
-			}
-			out[i].take(oc.Effect)
-			if oc.Effect.Phase.Final() {
-				out[i].Result = string(oc.Effect.Phase)
-				delete(pending, oc.ID)
-			}
-		}
+		takeOutcomes(out, pending, outcomes)
 		if line := progress(outcomes); line != shown {
 			shown = line
 			fmt.Fprintln(g.err, printable(line))
@@ -115,8 +105,26 @@ func (r *result) take(e fleet.Effect) {
 	}
 }
 
-// timeOut ends what is still on its way: written, but not confirmed in time.
-func timeOut(out []result, pending map[fleet.ID]int) {
+// takeOutcomes notes how far each listener has come, and takes out of pending what has
+// ended.
+func takeOutcomes(out []result, pending map[fleet.ID]int, outcomes []control.Outcome) {
+	for _, oc := range outcomes {
+		i, ok := pending[oc.ID]
+		if !ok {
+			continue
+		}
+		out[i].take(oc.Effect)
+		if oc.Effect.Phase.Final() {
+			out[i].Result = string(oc.Effect.Phase)
+			delete(pending, oc.ID)
+		}
+	}
+}
+
+// timeOut ends what is still on its way: written, but not confirmed in time. The newest
+// outcomes say who is behind.
+func timeOut(out []result, pending map[fleet.ID]int, outcomes []control.Outcome) {
+	takeOutcomes(out, pending, outcomes)
 	for _, i := range pending {
 		out[i].Result = string(fleet.Unconfirmed)
 	}

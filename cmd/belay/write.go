@@ -308,8 +308,12 @@ func (g *globals) report(o *output, results []result) error {
 		if status := resultStatus[r.Result]; rank[status] > rank[worst] {
 			worst = status
 		}
-		if r.Result == "unconfirmed" && len(r.behind) > 0 {
-			fmt.Fprintln(g.err, printable(fmt.Sprintf("%s/%s: behind: %s", r.App, r.ID, strings.Join(r.behind, ", "))))
+		if r.Result == "unconfirmed" {
+			behind := "no instance has answered yet"
+			if len(r.behind) > 0 {
+				behind = strings.Join(r.behind, ", ")
+			}
+			fmt.Fprintln(g.err, printable(fmt.Sprintf("%s/%s: behind: %s", r.App, r.ID, behind)))
 		}
 		rows = append(rows, []string{
 			r.App, r.ID, r.Result, fmt.Sprintf("%d/%d", r.Instances.Applied, r.Instances.Total),
