@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -132,7 +133,7 @@ func (b *Backend) apps() []fleet.AppConfig {
 }
 
 func (b *Backend) openVHosts(ctx context.Context, c *config.Context, log *slog.Logger) error {
-	for _, name := range append([]string{vhostOf(c.RabbitMQ.URL)}, vhosts(c)[1:]...) {
+	for _, name := range vhosts(c) {
 		conn, err := openConn(ctx, c.RabbitMQ, connName{vhost: name}, log)
 		if err != nil {
 			return err
@@ -173,7 +174,8 @@ func (b *Backend) goGuarded(what string, f func() error) {
 	})
 }
 
-// Close ends everything that Open began.
+// Close ends everything that Open began. It waits at most closeTimeout and says what did
+// not end by then.
 func (b *Backend) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
@@ -184,7 +186,7 @@ func (b *Backend) Close(ctx context.Context) error {
 	if b.control != nil {
 		errs = append(errs, b.control.Close(ctx))
 	}
-	b.wg.Wait()
+	errs = append(errs, b.wait(ctx))
 	if b.timeline != nil {
 		b.timeline.latest.Close()
 		errs = append(errs, b.timeline.feed.Close(ctx))
@@ -202,6 +204,21 @@ func (b *Backend) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// wait waits for the goroutines, but not for one that hangs in a server's answer.
+func (b *Backend) wait(ctx context.Context) error {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		b.wg.Wait()
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("parts of the backend did not end in time: %w", ctx.Err())
+	}
+}
+
 // Snapshot returns the newest state of everything. It never blocks.
 func (b *Backend) Snapshot() *fleet.Snapshot { return b.fleet.Snapshot() }
 
@@ -216,23 +233,28 @@ const (
 
 // Settle waits for a first whole picture: every toggle file read, then the reports of
 // the instances, which have half a second to answer. It returns an error when a server
-// could not be reached before ctx ended.
+// could not be reached before ctx passed its deadline, and ctx's own where it was
+// cancelled.
 func (b *Backend) Settle(ctx context.Context) error {
 	if err := b.await(ctx, filesRead); err != nil {
-		return b.nacosUnreachable()
+		return b.nacosUnreachable(err)
 	}
 	if len(b.vhost) == 0 {
 		return nil
 	}
+	var deaf presence.Health
 	if err := b.await(ctx, func(*fleet.Snapshot) bool {
 		for _, v := range b.vhost {
-			if !v.presence.Health().Collecting {
+			if deaf = v.presence.Health(); !deaf.Collecting {
 				return false
 			}
 		}
 		return true
 	}); err != nil {
-		return &UnreachableError{Server: "rabbitmq", Err: errors.New(b.vhost[0].presence.Health().Err)}
+		if errors.Is(err, context.Canceled) {
+			return err
+		}
+		return &UnreachableError{Server: "rabbitmq", Err: errors.New(deaf.Err)}
 	}
 	began, last, count := time.Now(), time.Now(), 0
 	if err := b.await(ctx, func(*fleet.Snapshot) bool {
@@ -253,15 +275,19 @@ func (b *Backend) Settle(ctx context.Context) error {
 		if err := b.await(ctx, func(s *fleet.Snapshot) bool {
 			return filesRead(s) && (allFollowed(s) || time.Since(began) > settleMost)
 		}); err != nil {
-			return b.nacosUnreachable()
+			return b.nacosUnreachable(err)
 		}
 	}
 	began = time.Now()
 	return b.await(ctx, func(s *fleet.Snapshot) bool { return queuesRead(s) || time.Since(began) > settleMost })
 }
 
-// nacosUnreachable says why the files could not be read in time.
-func (b *Backend) nacosUnreachable() error {
+// nacosUnreachable says why the files could not be read in time, or that the wait was
+// interrupted.
+func (b *Backend) nacosUnreachable(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
 	why := b.store.Health().LastErr
 	if s := b.Snapshot(); why == "" && !s.Searched {
 		why = s.SearchErr

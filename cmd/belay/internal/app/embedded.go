@@ -96,9 +96,14 @@ func StartEmbedded(ctx context.Context, c *config.Context, dir string, log *slog
 	return e, e.writeConfig()
 }
 
-// vhosts lists the virtual hosts that a context's applications use.
+// vhosts lists the virtual hosts that a context uses, each once: that of the broker's
+// URL, then those of the applications. A virtual host that stood there twice would have
+// every instance on it counted twice.
 func vhosts(c *config.Context) []string {
 	out := []string{"/"}
+	if c.RabbitMQ != nil && !c.RabbitMQ.Embedded {
+		out[0] = vhostOf(c.RabbitMQ.URL)
+	}
 	if c.Nacos == nil {
 		return out
 	}
@@ -118,41 +123,61 @@ func initReleases(ctx context.Context, dsn config.Secret) error {
 	return errors.Join(db.Init(ctx), db.Close())
 }
 
-// writeConfig writes the configuration for other processes. Its passwords are those of
-// servers that listen on this machine only, and the file is private all the same.
+// writeConfig writes the configuration for other processes. It holds the passwords in
+// clear, since a part may be a real server, and is readable by its owner only.
 func (e *Embedded) writeConfig() error {
 	c := e.Context
-	type plain map[string]any
-	context := plain{"label": c.Label}
-	if n := c.Nacos; n != nil {
-		m := plain{"servers": n.Servers}
-		if n.DataID != "" {
-			m["data-id"] = n.DataID
-		}
-		var apps []any
-		for _, a := range n.Applications {
-			apps = append(apps, plain{"name": a.Name, "vhost": a.VHost})
-		}
-		if apps != nil {
-			m["applications"] = apps
-		}
-		context["nacos"] = m
-	}
-	if r := c.RabbitMQ; r != nil {
-		m := plain{"url": r.URL.Reveal()}
-		if r.Management != "" {
-			m["management"] = r.Management.Reveal()
-		}
-		context["rabbitmq"] = m
-	}
-	if r := c.Releases; r != nil {
-		context["releases"] = plain{"dsn": r.DSN.Reveal()}
-	}
-	text, err := yaml.Marshal(plain{"current-context": c.Name, "contexts": plain{c.Name: context}})
+	text, err := yaml.Marshal(mapping{"current-context": c.Name, "contexts": mapping{c.Name: revealed(c)}})
 	if err != nil {
 		return fmt.Errorf("write the configuration for other processes: %w", err)
 	}
 	return replaceFile(e.ConfigPath, text)
+}
+
+// mapping is a mapping of a YAML file.
+type mapping map[string]any
+
+// set leaves out what is not set, so that the file reads as a person would write it.
+func set[T comparable](m mapping, key string, v T) {
+	var zero T
+	if v != zero {
+		m[key] = v
+	}
+}
+
+// revealed is a context as it stands in a file, with everything that another process
+// needs: above all, one that is read-only must not become writable by being copied.
+func revealed(c *config.Context) mapping {
+	m := mapping{"label": c.Label}
+	set(m, "writes", c.Writes)
+	if n := c.Nacos; n != nil {
+		v := mapping{"servers": n.Servers}
+		set(v, "namespace", n.Namespace)
+		set(v, "username", n.Username)
+		set(v, "password", n.Password.Reveal())
+		set(v, "data-id", n.DataID)
+		set(v, "tls", n.TLS)
+		set(v, "poll-interval", n.PollInterval)
+		if len(n.Applications) > 0 {
+			v["applications"] = n.Applications
+		}
+		m["nacos"] = v
+	}
+	if r := c.RabbitMQ; r != nil {
+		v := mapping{"url": r.URL.Reveal()}
+		set(v, "management", r.Management.Reveal())
+		set(v, "tls", r.TLS)
+		m["rabbitmq"] = v
+	}
+	if r := c.Releases; r != nil {
+		v := mapping{"dsn": r.DSN.Reveal()}
+		set(v, "interval", r.Interval)
+		set(v, "window", r.Window)
+		set(v, "look-back", r.LookBack)
+		set(v, "checkpoint", r.Checkpoint)
+		m["releases"] = v
+	}
+	return m
 }
 
 func replaceFile(path string, data []byte) error {

@@ -46,8 +46,10 @@ func (b *Backend) newTimeline() (*timeline, error) {
 		c.Window = change.Window{Max: time.Duration(r.Window)}
 	}
 	var err error
-	t.feed, err = feed.New(c)
-	return t, err
+	if t.feed, err = feed.New(c); err != nil {
+		return nil, err
+	}
+	return t, nil
 }
 
 // progress is what the scanner shows of itself.
@@ -100,13 +102,16 @@ func (b *Backend) scanFrom(ctx context.Context, db *release.DB) error {
 		Logger: b.log, OnEvent: t.feed.HandleEvent,
 	}
 	if r.LookBack != nil {
-		c.LookBack = *r.LookBack
+		c.LookBack = max(*r.LookBack, 1) // to the scanner 0 is its default
 	}
 	if r.Checkpoint {
 		c.CheckpointDir = b.opts.StateDir
 	}
 	s, err := release.NewScanner(db, c)
 	if err != nil {
+		t.mu.Lock()
+		t.err = err // else health would say "starting" for ever
+		t.mu.Unlock()
 		return errors.Join(err, db.Close())
 	}
 	t.mu.Lock()
@@ -133,6 +138,7 @@ func (t *timeline) Recent(ctx context.Context, since time.Time, limit int) ([]re
 
 // loadPast fills the feed with what happened before it began.
 func (b *Backend) loadPast(ctx context.Context) error {
+	defer close(b.pastLoaded) // the scanner waits for it
 	p := feed.Past{Since: b.opts.FeedSince}
 	if b.ctx.Releases != nil {
 		p.Releases = b.timeline
@@ -143,7 +149,6 @@ func (b *Backend) loadPast(ctx context.Context) error {
 	if b.store != nil {
 		p.History, p.Apps = b.store, b.fileKeys(ctx)
 	}
-	defer close(b.pastLoaded)
 	if err := b.timeline.feed.LoadPast(ctx, p); err != nil && ctx.Err() == nil {
 		b.log.Warn("a part of the feed's past could not be loaded", "error", err)
 	}
