@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,6 +31,8 @@ only now is said on standard error.
 -o json prints NDJSON, an object a line: {"at","source","key","version","fromVersion",
 "status","merged","delayMs","remainingMs","late","listeners":{"ok","failed"},"text"}.`
 
+var feedSources = []feed.Source{feed.Release, feed.Toggle, feed.Consumer, feed.Instance, feed.Broker, feed.Scanner}
+
 type feedFlags struct {
 	since, source string
 	lasts         time.Duration
@@ -49,6 +52,9 @@ func newFeedCmd(g *globals) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := o.check(); err != nil {
 			return err
+		}
+		if f.source != "" && !slices.Contains(feedSources, feed.Source(f.source)) {
+			return usageError("--source %s: use one of release, toggle, consumer, instance, broker, scanner", f.source)
 		}
 		return g.feed(cmd.Context(), o, f)
 	}

@@ -214,6 +214,9 @@ func (g *globals) prepare(cmd *cobra.Command) error {
 			return usageError("%s=%s: %w", env, v, err)
 		}
 	}
+	if g.timeout <= 0 {
+		return usageError("--timeout %s: must be above 0", g.timeout)
+	}
 	if os.Getenv("NO_COLOR") != "" {
 		g.noColor = true
 	}

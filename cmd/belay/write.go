@@ -63,6 +63,9 @@ func newPauseCmd(g *globals) *cobra.Command {
 	cmd.MarkFlagsMutuallyExclusive("for", "until")
 	o := addOutput(cmd, "table", "json", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if cmd.Flags().Changed("for") && w.lasts <= 0 { // 0s must not become "until resumed"
+			return usageError("--for %s: must be above 0", w.lasts)
+		}
 		at, until, err := w.times(time.Now())
 		if err != nil {
 			return err
@@ -85,9 +88,6 @@ func (w *writeFlags) times(now time.Time) (at, until time.Time, err error) {
 	}
 	if until, err = when.Parse(w.until, begin); err != nil {
 		return at, until, usageError("--until: %w", err)
-	}
-	if w.lasts < 0 {
-		return at, until, usageError("--for %s: must be above 0", w.lasts)
 	}
 	if w.lasts > 0 {
 		until = begin.Add(w.lasts).Truncate(time.Second)
