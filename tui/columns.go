@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/belay-mq/belay/consumers/observe"
+	"github.com/belay-mq/belay/registry/control"
 	"github.com/belay-mq/belay/registry/fleet"
 	"github.com/belay-mq/belay/tui/cell"
 	"github.com/belay-mq/belay/tui/style"
@@ -188,7 +189,7 @@ func consText(r *fleet.Row) string {
 // noteText is the progress of a write while there is one, else the row's note.
 func noteText(r *fleet.Row) string {
 	if r.Effect != nil {
-		return cell.Clean(effectText(r.Effect))
+		return cell.Clean(effectText(r))
 	}
 	return cell.Clean(r.Note)
 }
@@ -216,8 +217,12 @@ func noteStyle(v *view, r *fleet.Row) style.Style {
 }
 
 // effectText says how far a write has come: "pause: written 0.1 s · seen 3/3 · applied 2/3, host-c behind".
-func effectText(e *fleet.Effect) string {
+func effectText(r *fleet.Row) string {
+	e := r.Effect
 	op := e.Op
+	if op == string(control.Pause) && !r.Desired.PauseAt.IsZero() {
+		op = "planned pause" // nothing is paused yet: what is done is to plan it
+	}
 	switch e.Phase {
 	case fleet.Writing:
 		return op + ": writing"
@@ -234,10 +239,16 @@ func effectText(e *fleet.Effect) string {
 	case fleet.Done:
 		d := max(e.WrittenAfter, e.SeenAfter, e.AppliedAfter, e.BrokerAfter)
 		s := op + " done"
+		if op != e.Op {
+			s = op + " noted"
+		}
 		if d > 0 {
 			s += " in " + cell.Span(d)
 		}
 		if e.Total > 0 {
+			if op != e.Op {
+				return s + fmt.Sprintf(" by %d/%d", e.Applied, e.Total)
+			}
 			s += fmt.Sprintf(": applied %d/%d", e.Applied, e.Total)
 			if e.BrokerAfter > 0 {
 				s += ", broker agrees"

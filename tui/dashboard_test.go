@@ -294,6 +294,46 @@ func TestPauseWindowInLocalTimeAndUTC(t *testing.T) {
 	})
 }
 
+// A length of time counts from the confirmation, however long the dialog was open; and
+// what was planned is not called a pause that is in force.
+func TestPlannedTimesKeepUpWithTheClock(t *testing.T) {
+	drive(t, 120, 40, func(d *driver) {
+		d.press("p", "tab", "tab")
+		d.typed("1m")
+		d.press("tab")
+		d.wait(10 * time.Minute)
+		now := d.m.v.now
+		d.confirmed()
+		if in := d.be.Writes()[0].Files[0].Intents[0]; in.Until.Sub(now) < 50*time.Second {
+			t.Errorf("resumes at %v, confirmed at %v", in.Until, now)
+		}
+	})
+}
+
+func TestPlannedPauseIsNotCalledDone(t *testing.T) {
+	r := &fleet.Row{Effect: &fleet.Effect{Op: "pause", Phase: fleet.Done, Applied: 2, Total: 2, AppliedAfter: time.Second, BrokerAfter: time.Second}}
+	if s := effectText(r); !strings.Contains(s, "pause done") {
+		t.Errorf("a pause says %q", s)
+	}
+	r.Desired.PauseAt = time.Now()
+	if s := effectText(r); strings.Contains(s, "done") || strings.Contains(s, "broker") || !strings.Contains(s, "planned pause noted") {
+		t.Errorf("a planned pause says %q", s)
+	}
+}
+
+func TestFaultyFileIsSaidOnEveryScreen(t *testing.T) {
+	drive(t, 120, 40, func(d *driver) {
+		s := *d.be.Snapshot()
+		s.Apps = append([]*fleet.App{{Name: "faulty-service", Problems: []fleet.Problem{{Loud: true, Text: "takes this file as absent"}}}}, s.Apps...)
+		d.be.Set(&s)
+		d.wait(time.Second)
+		for _, key := range []string{"1", "2", "4"} {
+			d.press(key)
+			d.sees("! toggle file of faulty-service: takes this file as absent")
+		}
+	})
+}
+
 func TestSeveralNeedTheirNumber(t *testing.T) {
 	drive(t, 120, 40, func(d *driver) {
 		d.press(" ", " ", " ", "p", "tab", "tab", "tab")

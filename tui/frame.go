@@ -230,11 +230,28 @@ func (m *Model) banner() string {
 		text, how = "nothing was read since "+m.v.moment(s.At)+", "+cell.Age(m.v.now.Sub(s.At))+" ago: all values are old", m.v.st.Bad
 	case text == "" && s.Blocked:
 		text = "RabbitMQ holds back publishers (memory or disk alarm): reports of instances may be late"
+	case text == "":
+		if text = faultyFile(s); text != "" {
+			how = m.v.st.Bad
+		}
 	}
 	if text == "" {
 		return ""
 	}
 	return how.Paint(cell.Left(" ! "+cell.Clean(text), m.w))
+}
+
+// faultyFile tells of the first toggle file that services do not take as it is
+// written, "" where there is none.
+func faultyFile(s *fleet.Snapshot) string {
+	for _, a := range s.Apps {
+		for _, p := range a.Problems {
+			if p.Loud {
+				return "toggle file of " + a.Name + ": " + p.Text
+			}
+		}
+	}
+	return ""
 }
 
 // statusLine is the line below the header.

@@ -25,6 +25,9 @@ const armAfter = 300 * time.Millisecond
 // typingPause is how long after the newest key of a field the plan is made anew.
 const typingPause = 300 * time.Millisecond
 
+// planAge is how old a plan with planned times gets before it is made anew.
+const planAge = 5 * time.Second
+
 // The stops of a dialog, in the order of tab. A dialog has some of them; the last
 // is always the buttons.
 type stop int
@@ -61,6 +64,7 @@ type writeDialog struct {
 	planErr  error
 	ask      uint64    // of the plan that is being made; 0 none
 	made     string    // the input that plan was made from
+	asked    time.Time // when that plan was asked for
 	shown    time.Time // when the first plan appeared
 	edited   time.Time // when a field was last changed; zero: planned since
 	applying bool
@@ -234,7 +238,7 @@ func (m *Model) until0(at time.Time) time.Time {
 // replan starts making a plan from the fields as they are.
 func (d *writeDialog) replan(m *Model) tea.Cmd {
 	d.edited = time.Time{}
-	if d.plan != nil && d.made == d.input() && d.planErr == nil && d.ask == 0 {
+	if d.plan != nil && !d.outdated(m) && d.made == d.input() && d.planErr == nil && d.ask == 0 {
 		return nil
 	}
 	is, err := d.intents(m)
@@ -242,8 +246,17 @@ func (d *writeDialog) replan(m *Model) tea.Cmd {
 		d.plan, d.planErr, d.ask, d.made = nil, err, 0, d.input()
 		return nil
 	}
-	d.ask, d.made = m.ask(), d.input()
+	d.ask, d.made, d.asked = m.ask(), d.input(), m.v.now
 	return m.planCmd(d.ask, is)
+}
+
+// outdated reports whether the times of the plan have moved on: "15m" counts from now,
+// not from when the dialog was opened.
+func (d *writeDialog) outdated(m *Model) bool {
+	if d.fixed != nil || d.plan == nil || d.fields[stopUntil] == nil || d.text(stopFrom) == "" && d.text(stopUntil) == "" {
+		return false
+	}
+	return m.v.now.Sub(d.asked) >= planAge
 }
 
 // message takes answers, and the tick that plans anew after a pause in typing.
@@ -251,6 +264,9 @@ func (d *writeDialog) message(m *Model, msg tea.Msg) (bool, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tickMsg:
 		if !d.edited.IsZero() && m.v.now.Sub(d.edited) >= typingPause {
+			return false, d.replan(m)
+		}
+		if d.edited.IsZero() && d.ask == 0 && !d.applying && d.outdated(m) {
 			return false, d.replan(m)
 		}
 	case planMsg:
@@ -281,6 +297,9 @@ func (d *writeDialog) takePlan(m *Model, msg planMsg) {
 	d.plan = msg.plan
 	if d.shown.IsZero() {
 		d.shown = m.v.now
+	}
+	if d.at == stopButtons && old != nil && !sameDangers(old, d.plan) {
+		d.shown = m.v.now // what is new needs its time to be read, too
 	}
 	if d.queued && !sameDangers(old, d.plan) {
 		d.queued = false
@@ -330,7 +349,7 @@ func (d *writeDialog) confirm(m *Model) tea.Cmd {
 		d.failed = "type " + want + " first"
 		return nil
 	}
-	if d.made != d.input() || d.ask != 0 {
+	if d.made != d.input() || d.ask != 0 || d.outdated(m) {
 		cmd := d.replan(m)
 		d.queued = d.ask != 0
 		return cmd
