@@ -46,7 +46,7 @@ func newInstances(v *view) *instances {
 	word := func(p process) string {
 		switch {
 		case p.in == nil:
-			return "○ listens in Nacos only"
+			return "○ listens in Nacos"
 		case p.in.Lost:
 			return "✗ lost"
 		case p.in.App == "":

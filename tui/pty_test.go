@@ -177,7 +177,9 @@ func startPTY(t *testing.T, mode string, w, h int) *ptyTest {
 		_ = pts.Close()
 		_ = ptm.Close()
 		<-p.ended
-		_ = p.emu.Close()
+		if c, ok := p.emu.InputPipe().(io.Closer); ok {
+			_ = c.Close() // ends the reader of its answers
+		}
 	})
 	return p
 }
@@ -229,6 +231,9 @@ func (p *ptyTest) exit() int {
 	case <-done:
 	case <-time.After(20 * time.Second):
 		p.t.Fatalf("the program does not end:\n%s", p.screen())
+	}
+	if log, _ := os.ReadFile(p.log); strings.Contains(string(log), "DATA RACE") || strings.Contains(string(p.bytes()), "DATA RACE") {
+		p.t.Errorf("a data race in the program:\n%s\n%s", log, p.bytes())
 	}
 	return p.cmd.ProcessState.ExitCode()
 }

@@ -115,8 +115,9 @@ func (r *Reader) Close() error {
 func (r *Reader) loop(src cancelreader.CancelReader, ended chan struct{}) {
 	chunks := make(chan []byte)
 	errs := make(chan error, 1)
-	stop := make(chan struct{})
+	stop, read := make(chan struct{}), make(chan struct{})
 	go func() {
+		defer close(read)
 		defer func() {
 			if v := recover(); v != nil {
 				errs <- &Panic{v, debug.Stack()}
@@ -138,8 +139,11 @@ func (r *Reader) loop(src cancelreader.CancelReader, ended chan struct{}) {
 			}
 		}
 	}()
-	defer close(ended)
-	defer close(stop)
+	defer func() { // ended means that nobody reads any more: then the source may be closed
+		close(stop)
+		<-read
+		close(ended)
+	}()
 	var s Splitter
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
