@@ -120,11 +120,10 @@ func (p *Presence) receive(body []byte) {
 	}
 }
 
-// take stores r unless something newer is known. A restarted process has a new
-// instance id, so Seq orders all reports of one id.
+// take stores r unless something newer is known.
 func (p *Presence) take(r *Report) bool {
 	e := p.seen[r.Instance]
-	if e != nil && (r.Seq <= e.report.Seq || e.bye) {
+	if e != nil && !e.supersededBy(r) {
 		return false
 	}
 	if e == nil {
@@ -137,6 +136,16 @@ func (p *Presence) take(r *Report) bool {
 	}
 	e.report, e.received, e.bye = r, time.Now(), r.Bye
 	return true
+}
+
+// supersededBy holds where r is newer than what is known. Seq orders the reports of one
+// start. A process that is given a fixed id begins at 1 again when it is restarted; its
+// later start then makes it the newer one, also after a goodbye.
+func (e *entry) supersededBy(r *Report) bool {
+	if !r.Started.Equal(e.report.Started) {
+		return r.Started.After(e.report.Started)
+	}
+	return r.Seq > e.report.Seq && !e.bye
 }
 
 // sweep forgets instances that ended or were lost long ago.

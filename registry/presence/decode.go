@@ -73,7 +73,7 @@ func (l *ListenerReport) check() error {
 	default:
 		return fmt.Errorf("%w: listener %s has state %q", ErrMalformed, l.ID, Clean(l.State, 40))
 	}
-	if l.Consumers < 0 || l.Draining < 0 || l.Min < 0 || l.Max < 0 || l.Prefetch < 0 || l.InFlight < 0 || l.Attempts < 0 {
+	if l.Consumers < 0 || l.Draining < 0 || l.Min < 0 || l.Max < 0 || l.Prefetch < 0 || l.InFlight < 0 || l.Attempts < 0 || l.MaxDeliveryCount < 0 {
 		return fmt.Errorf("%w: listener %s has a negative count", ErrMalformed, l.ID)
 	}
 	if len(l.Queues) > maxQueues {

@@ -176,6 +176,40 @@ func TestASilentInstanceIsLost(t *testing.T) {
 	await(t, watcher, "the goodbye", func(s []presence.Seen) bool { return find(s, "victim") == nil })
 }
 
+// A process with a fixed id counts its reports from 1 again when it is restarted, after a
+// goodbye or after it was killed.
+func TestARestartUnderTheSameID(t *testing.T) {
+	b, err := broker.Listen(t.Context(), broker.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close(context.Background()) })
+	watcher := presence.New(presence.Config{Conn: dial(t, b.URL(), "", "dashboard")})
+	start(t, watcher.Collect)
+	await(t, watcher, "the collector", func([]presence.Seen) bool { return watcher.Health().Collecting })
+	ch, err := dial(t, b.URL(), "app", "fixed").PublishChannel(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now().UTC().Truncate(time.Second)
+	is := func(started time.Time) func([]presence.Seen) bool {
+		return func(s []presence.Seen) bool {
+			i := find(s, "fixed")
+			return i != nil && i.Report.Started.Equal(started)
+		}
+	}
+	publish(t, ch, presence.Report{V: 1, Seq: 9, Instance: "fixed", App: "app", Started: began})
+	await(t, watcher, "the first start", is(began))
+	second, third := began.Add(time.Minute), began.Add(2*time.Minute)
+	publish(t, ch, presence.Report{V: 1, Seq: 1, Instance: "fixed", App: "app", Started: second})
+	await(t, watcher, "the start after it was killed", is(second))
+	publish(t, ch, presence.Report{V: 1, Seq: 2, Instance: "fixed", App: "app", Started: second, Bye: true})
+	await(t, watcher, "the goodbye", func(s []presence.Seen) bool { return find(s, "fixed") == nil })
+	publish(t, ch, presence.Report{V: 1, Seq: 99, Instance: "fixed", App: "app", Started: began}) // late: no revival
+	publish(t, ch, presence.Report{V: 1, Seq: 1, Instance: "fixed", App: "app", Started: third})
+	await(t, watcher, "the start after the goodbye", is(third))
+}
+
 func TestAnOutageIsNobodysLoss(t *testing.T) {
 	b, err := broker.Listen(t.Context(), broker.Config{})
 	if err != nil {

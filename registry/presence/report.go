@@ -10,7 +10,7 @@ type Report struct {
 	Instance  string           `json:"instance"` // host:pid:random
 	Host      string           `json:"host"`
 	Started   time.Time        `json:"started"`
-	Seq       uint64           `json:"seq"` // rises within one instance
+	Seq       uint64           `json:"seq"` // rises from report to report, anew with each Started
 	At        time.Time        `json:"at"`
 	Bye       bool             `json:"bye"`      // the last report of an instance
 	CanWrite  bool             `json:"canWrite"` // carries out timed changes
