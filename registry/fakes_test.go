@@ -12,10 +12,11 @@ import (
 // store is a ConfigStore whose states a test hands in.
 type store struct {
 	states chan nacos.State
+	ended  chan struct{} // closed: the watch ends
 	seq    uint64
 }
 
-func newStore() *store { return &store{states: make(chan nacos.State)} }
+func newStore() *store { return &store{states: make(chan nacos.State), ended: make(chan struct{})} }
 
 func (s *store) Get(context.Context, nacos.Key) (nacos.State, error) { return nacos.State{}, nil }
 
@@ -26,6 +27,8 @@ func (s *store) Watch(ctx context.Context, _ nacos.Key) <-chan nacos.State {
 		for {
 			select {
 			case <-ctx.Done():
+				return
+			case <-s.ended:
 				return
 			case v := <-s.states:
 				select {

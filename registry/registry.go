@@ -80,6 +80,9 @@ type Registry struct {
 	released  bool // listeners may start: the first read is over
 	wg        sync.WaitGroup
 	runCtx    context.Context
+	started   time.Time // when Run began; set once, before anything else runs
+
+	taken uint64 // Seq of the state of the file that was taken last; only follow uses it
 }
 
 // File is the toggle file as this process has it.
@@ -200,6 +203,9 @@ func (r *Registry) Run(ctx context.Context) error {
 
 	r.follow(ctx)
 
+	r.mu.Lock()
+	r.running = false // a listener that comes from now on is not started
+	r.mu.Unlock()
 	cancel() // ends the keepers
 	r.wg.Wait()
 	err := r.stopAll(context.WithoutCancel(ctx))
@@ -211,11 +217,11 @@ func (r *Registry) Run(ctx context.Context) error {
 func (r *Registry) begin(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.running {
-		return errors.New("registry: it runs already")
+	if !r.started.IsZero() {
+		return errors.New("registry: Run was called before")
 	}
 	r.running = true
-	r.runCtx = ctx
+	r.runCtx, r.started = ctx, time.Now().UTC()
 	for _, k := range r.listeners {
 		r.startKeeper(k)
 	}
@@ -240,12 +246,16 @@ func (r *Registry) follow(ctx context.Context) {
 			return
 		case s, ok := <-states:
 			if !ok {
-				<-ctx.Done()
-				return
+				states = nil // the wait for the first file has its end all the same
+				continue
 			}
-			if s.Seq == 0 {
-				continue // nothing was read yet, only an error is known
+			// Seq 0: nothing was read yet, only an error is known. A Seq that was taken
+			// before tells of the server, not of the file: it is no wish, and must not
+			// start again what was stopped by other means.
+			if s.Seq == 0 || s.Seq == r.taken {
+				continue
 			}
+			r.taken = s.Seq
 			r.take(s)
 		case <-first.C:
 			r.withoutFile("Nacos was not read in " + r.cfg.FirstRead.String())
@@ -339,7 +349,6 @@ func (r *Registry) stopAll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.StopTimeout)
 	defer cancel()
 	r.mu.Lock()
-	r.running = false
 	keepers := make([]*keeper, 0, len(r.listeners))
 	for _, k := range r.listeners {
 		keepers = append(keepers, k)
@@ -425,7 +434,7 @@ func (r *Registry) Snapshot() *Snapshot {
 
 func (r *Registry) report() presence.Report {
 	s := r.Snapshot()
-	rep := presence.Report{App: s.App, CanWrite: r.cfg.Timed != nil, Started: started, Listeners: make([]presence.ListenerReport, 0, len(s.Listeners))}
+	rep := presence.Report{App: s.App, CanWrite: r.cfg.Timed != nil, Started: r.started, Listeners: make([]presence.ListenerReport, 0, len(s.Listeners))}
 	if s.File.MD5 != "" {
 		rep.File = &presence.FileReport{MD5: s.File.MD5, AppliedAt: s.File.AppliedAt.UTC()}
 	}
@@ -434,9 +443,6 @@ func (r *Registry) report() presence.Report {
 	}
 	return rep
 }
-
-// started is when this process began, as far as reports are concerned.
-var started = time.Now().UTC()
 
 func signal(c chan struct{}) {
 	select {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/belay-mq/belay/consumers"
+	"github.com/belay-mq/belay/nacos"
 	"github.com/belay-mq/belay/registry"
 	"github.com/belay-mq/belay/registry/presence"
 	"github.com/belay-mq/belay/registry/toggle"
@@ -314,6 +315,44 @@ func (p *told) Send(ctx context.Context, source func() presence.Report) error {
 }
 func (p *told) Changed() {}
 
+// A state that says only that Nacos is back is no wish: what was stopped by other means
+// stays so until the file changes.
+func TestTheSameStateAgainIsNoWish(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newListener("A")
+		b := run(t, registry.Config{}, a)
+		text := entry(0, "A", "enable=true")
+		b.store.say(text)
+		expect(t, a, "start by toggle")
+		a.set(consumers.Stopped, "")
+		for _, stale := range []time.Time{time.Now(), {}} {
+			b.store.states <- nacos.State{Seq: b.store.seq, Text: text, MD5: text, Stale: stale}
+			expect(t, a)
+		}
+		if !b.reg.Snapshot().Listeners[0].Applied {
+			t.Error("the wish that was carried out counts as pending")
+		}
+		b.store.say(text + "# changed\n")
+		expect(t, a, "start by toggle")
+		b.end()
+	})
+}
+
+// A store that ends its watch does not keep listeners from their start.
+func TestAWatchThatEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newListener("A")
+		b := run(t, registry.Config{}, a)
+		close(b.store.ended)
+		time.Sleep(11 * time.Second)
+		expect(t, a, "start by autostart")
+		b.end()
+		if err := b.reg.Run(t.Context()); err == nil {
+			t.Error("Run was called twice without an error")
+		}
+	})
+}
+
 func TestReport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &told{}
@@ -322,7 +361,7 @@ func TestReport(t *testing.T) {
 		b.store.say(entry(0, "A", "enable=true"))
 		synctest.Wait()
 		r := p.source()
-		if r.App != "settle" || r.File == nil || r.File.MD5 == "" || len(r.Listeners) != 1 || r.Listeners[0].State != "running" || r.CanWrite {
+		if r.App != "settle" || r.File == nil || r.File.MD5 == "" || r.Started.IsZero() || len(r.Listeners) != 1 || r.Listeners[0].State != "running" || r.CanWrite {
 			t.Errorf("report %+v", r)
 		}
 		b.end()
