@@ -97,8 +97,12 @@ func (g *globals) exit(ctx context.Context, err error) int {
 	if !g.began && code == exitFailed {
 		code = exitUsage
 	}
-	if ctx.Err() != nil && code != exitUnconfirmed {
+	if ctx.Err() != nil {
 		code = exitInterrupted
+		if errors.Is(err, context.Canceled) || err.Error() == "" {
+			fmt.Fprintln(g.err, "belay: interrupted")
+			return code
+		}
 	}
 	if text := err.Error(); text != "" {
 		fmt.Fprintln(g.err, "belay: "+text)
