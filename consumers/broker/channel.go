@@ -195,6 +195,7 @@ func (ch *channel) cancel(m *method) *replyError {
 		ch.reply(basicCancelOk, func(b []byte) []byte { return appendShortstr(b, m.tag) })
 	}
 	if c != nil {
+		ch.conn.b.faults.cancelled(c)
 		c.q.unsubscribe(c)
 	}
 	return nil

@@ -13,8 +13,15 @@ type faults struct {
 	frozen   atomic.Pointer[chan struct{}] // closed by Thaw; nil: not frozen
 	delay    atomic.Int64
 	dropping atomic.Int64 // methods still to drop, of all names
+	late     atomic.Pointer[lateDeliveries]
 	mu       sync.Mutex
 	drop     map[string]int
+}
+
+// lateDeliveries is what DeliverAfterCancel asked for.
+type lateDeliveries struct {
+	left  atomic.Int64 // cancels
+	after time.Duration
 }
 
 // pass waits while the broker is frozen.
@@ -87,6 +94,45 @@ func (b *Broker) DropReply(name string, n int) {
 	}
 	b.faults.drop[name] += n
 	b.faults.dropping.Add(int64(n))
+}
+
+// DeliverAfterCancel makes the next n cancels break the rule that nothing
+// follows basic.cancel-ok: after has passed since it, one more message of the
+// queue is delivered to the cancelled consumer, where the queue has one and
+// the channel is still open. It replaces what an earlier call has left.
+func (b *Broker) DeliverAfterCancel(n int, after time.Duration) {
+	l := &lateDeliveries{after: after}
+	l.left.Store(int64(n))
+	b.faults.late.Store(l)
+}
+
+// cancelled delivers a late message to a consumer that was just cancelled,
+// where DeliverAfterCancel asked for it; the vhost's lock is held.
+func (f *faults) cancelled(c *consumer) {
+	l := f.late.Load()
+	if l == nil || l.left.Add(-1) < 0 {
+		return
+	}
+	if l.after <= 0 {
+		c.deliverLate()
+		return
+	}
+	time.AfterFunc(l.after, func() {
+		defer c.ch.conn.b.rescue("late delivery")
+		c.ch.v.mu.Lock()
+		defer c.ch.v.mu.Unlock()
+		c.deliverLate()
+	})
+}
+
+// deliverLate is deliver without asking whether the consumer may have more.
+func (c *consumer) deliverLate() {
+	if c.ch.closing.Load() {
+		return
+	}
+	if it := c.q.ready.pop(); it != nil {
+		c.deliver(it)
+	}
 }
 
 // Block raises an alarm: connections that publish are told and held back, as

@@ -279,6 +279,35 @@ func TestStopAndRestart(t *testing.T) {
 	wantReply(t, err, 404, "")
 }
 
+// TestDeliverAfterCancel reads the frames: the client hides what comes after a
+// cancel.
+func TestDeliverAfterCancel(t *testing.T) {
+	for _, after := range []time.Duration{0, 20 * time.Millisecond} {
+		b, s := embedded(t, broker.Config{})
+		admin := open(t, s.connect(t))
+		q := s.queue(t, admin, nil)
+		b.DeliverAfterCancel(1, after)
+		for _, id := range []string{"1", "2", "3"} {
+			publish(t, admin, q, id)
+		}
+		b.DeliverAfterCancel(1, after)
+		c := rawConnect(t, b, 0)
+		write(t, c, methodFrame(1, 60, 10, 0, 0, 0, 0, 0, 1, 0)) // prefetch 1
+		expectMethod(t, c, 60, 11)
+		write(t, c, methodFrame(1, 60, 20, join([]byte{0, 0}, short(q), short("tag"), []byte{0}, []byte{0, 0, 0, 0})...))
+		expectMethod(t, c, 60, 21)
+		expectMethod(t, c, 60, 60)
+		readFrame(t, c) // header
+		readFrame(t, c) // body
+		write(t, c, methodFrame(1, 60, 30, join(short("tag"), []byte{0})...))
+		expectMethod(t, c, 60, 31)
+		expectMethod(t, c, 60, 60)
+		wantReady(t, admin, q, 1, 0)
+		c.Close()
+		wantReady(t, admin, q, 3, 0)
+	}
+}
+
 func TestConsumerTimeout(t *testing.T) {
 	_, s := embedded(t, broker.Config{ConsumerTimeout: 100 * time.Millisecond})
 	conn := s.connect(t)
