@@ -53,6 +53,9 @@ func embeddedServer(t testing.TB, cfg broker.Config) *server {
 		}
 	})
 	s := &server{url: b.URL(), vhost: "/", embedded: b}
+	if cfg.ManagementAddr != "" {
+		s.mgmt = strings.Replace(b.ManagementURL(), "://", "://guest:guest@", 1)
+	}
 	s.connect(t)
 	return s
 }
@@ -137,7 +140,7 @@ func (s *server) call(t testing.TB, method, path, body string) []byte {
 }
 
 // ctl runs rabbitmqctl for the server under test.
-func (s *server) ctl(t testing.TB, args ...string) {
+func (s *server) ctl(t testing.TB, args ...string) string {
 	t.Helper()
 	prefix := strings.Fields(env(t, "BELAY_TEST_RABBITMQCTL"))
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -146,6 +149,19 @@ func (s *server) ctl(t testing.TB, args ...string) {
 	if err != nil {
 		t.Fatalf("rabbitmqctl %v: %v\n%s", args, err, out)
 	}
+	return strings.TrimSpace(string(out))
+}
+
+// setting changes a setting of RabbitMQ's application for the test.
+func (s *server) setting(t testing.TB, name, value string) {
+	t.Helper()
+	was := s.ctl(t, "eval", "application:get_env(rabbit,"+name+").")
+	number, known := strings.CutPrefix(strings.TrimSuffix(was, "}"), "{ok,")
+	if !known {
+		t.Fatalf("setting %s is %s", name, was)
+	}
+	s.ctl(t, "eval", fmt.Sprintf("application:set_env(rabbit,%s,%s).", name, value))
+	t.Cleanup(func() { s.ctl(t, "eval", fmt.Sprintf("application:set_env(rabbit,%s,%s).", name, number)) })
 }
 
 // setPassword makes a user who may do everything in the test's vhost.
@@ -216,6 +232,17 @@ func (s *server) inspect(t testing.TB, queue string) amqp.Queue {
 		t.Fatalf("inspecting %s: %v", queue, err)
 	}
 	return q
+}
+
+// unacked asks the management API what is delivered and not acked; RabbitMQ's
+// number lags by seconds.
+func (s *server) unacked(t testing.TB, queue string) int {
+	t.Helper()
+	var q struct {
+		Unacked int `json:"messages_unacknowledged"`
+	}
+	s.get(t, "/api/queues/"+url.PathEscape(s.vhost)+"/"+queue, &q)
+	return q.Unacked
 }
 
 // dial returns a Conn that is closed with the test.
