@@ -22,7 +22,7 @@ import (
 
 // row is one line of the throughput table.
 type row struct {
-	mode     string // none, each, multiple
+	mode     string // none, each, multiple, or how many acks go into one frame
 	prefetch int
 	n        int // consumers
 	size     int // bytes of a body
@@ -36,6 +36,9 @@ func (r row) String() string {
 func (r row) batch() int {
 	if r.mode == "each" {
 		return 1
+	}
+	if n, err := strconv.Atoi(r.mode); err == nil {
+		return n
 	}
 	return min(50, max(1, r.prefetch/2))
 }
@@ -110,6 +113,22 @@ func compare(b *testing.B, s *server, r row) {
 	b.ReportMetric(ratios[len(ratios)/2], "x-raw")
 	b.ReportMetric(float64(cpu[0].Microseconds())/total, "raw-cpu-µs/msg")
 	b.ReportMetric(float64(cpu[1].Microseconds())/total, "cpu-µs/msg")
+}
+
+// BenchmarkAckBatch shows what gathering acks brings: prefetch 250, one ack
+// frame for 1, 10, 50 and 250 messages, each beside the plain loop with the
+// same acks. AckBatch is at most half the prefetch, so 250 is 125 in the
+// container; the plain loop does ack once for all 250.
+//
+//	go test ./consumers -run '^$' -bench AckBatch -benchtime 5x
+func BenchmarkAckBatch(b *testing.B) {
+	run := func(b *testing.B, s *server) {
+		for _, n := range []int{1, 10, 50, 250} {
+			b.Run(fmt.Sprint(n), func(b *testing.B) { compare(b, s, row{fmt.Sprint(n), 250, 1, 100}) })
+		}
+	}
+	b.Run("rabbitmq", func(b *testing.B) { run(b, realServer(b)) })
+	b.Run("embedded", func(b *testing.B) { run(b, embeddedServer(b, broker.Config{})) })
 }
 
 // cpuTime is what this process has used, system calls included.
