@@ -76,8 +76,8 @@ type Config struct {
 	// ListenerID names the consumer definition: not blank, at most 200 bytes of
 	// UTF-8, no control characters. Required.
 	ListenerID string
-	// Logger takes failed handlers and lost sessions. Default: nothing is
-	// logged.
+	// Logger takes failed handlers, one a second at most, and lost sessions.
+	// Default: nothing is logged.
 	Logger *slog.Logger
 	// ManualStartup keeps the container stopped until it is started by name;
 	// Status.AutoStartup is its opposite. Default: false.

@@ -38,30 +38,31 @@ type Container struct {
 
 	republisher republisher
 
-	mu          sync.Mutex
-	control     *channel // of the scaling; used by one evaluation at a time
-	want        wish
-	queues      []string
-	missing     map[string]error
-	active      []*consumer // subscribed or being so, oldest first
-	draining    map[*consumer]bool
-	busy        bool // a subscriber is at work
-	endWork     context.CancelFunc
-	try         attempts
-	target      int // consumers wanted now, within min and max
-	scaling     string
-	failedErr   error
-	lastFailure *Failure
-	shown       shown
-	blocked     bool
-	dirty       bool // there is something to announce
-	evaluating  bool // the backlog is being looked at
-	nextScale   time.Time
-	lastIdle    time.Time // of the idle event
-	lastHandled uint64
-	closed      bool
-	callbacks   []func()
-	changed     chan struct{} // closed and replaced when shown changes
+	mu            sync.Mutex
+	control       *channel // of the scaling; used by one evaluation at a time
+	want          wish
+	queues        []string
+	missing       map[string]error
+	active        []*consumer // subscribed or being so, oldest first
+	draining      map[*consumer]bool
+	busy          bool // a subscriber is at work
+	endWork       context.CancelFunc
+	try           attempts
+	target        int // consumers wanted now, within min and max
+	scaling       string
+	failedErr     error
+	lastFailure   *Failure
+	failureLogged time.Time
+	shown         shown
+	blocked       bool
+	dirty         bool // there is something to announce
+	evaluating    bool // the backlog is being looked at
+	nextScale     time.Time
+	lastIdle      time.Time // of the idle event
+	lastHandled   uint64
+	closed        bool
+	callbacks     []func()
+	changed       chan struct{} // closed and replaced when shown changes
 }
 
 // wish is what was asked for last.

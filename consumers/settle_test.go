@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -232,4 +234,37 @@ func TestBatchHandler(t *testing.T) {
 			t.Errorf("%d batches: %v", len(sizes), sizes)
 		}
 	})
+}
+
+// What a handler says is wrong is in the log, also where the message is dropped, but not
+// once for each of the many rounds of a message.
+func TestFailedHandlersAreLogged(t *testing.T) {
+	onServers(t, func(t *testing.T, s *server) {
+		s.declare(t, "q", nil)
+		var mu sync.Mutex
+		var log strings.Builder
+		c := container(t, s.dial(t), consumers.Config{
+			Queues: []string{"q"}, Logger: slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil)),
+		}, func(context.Context, *consumers.Delivery) error { return errors.New("no customer 4711") })
+		start(t, c)
+		s.publish(t, "q", 0, 300)
+		eventually(t, "all failed", func() bool { return c.Status().Failed == 300 })
+		stop(t, c)
+		mu.Lock()
+		defer mu.Unlock()
+		if n := strings.Count(log.String(), "no customer 4711"); n == 0 || n > 100 {
+			t.Errorf("%d lines for 300 failures:\n%.500s", n, log.String())
+		}
+	})
+}
+
+type lockedWriter struct {
+	mu *sync.Mutex
+	w  io.Writer
+}
+
+func (l lockedWriter) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(p)
 }

@@ -170,10 +170,16 @@ func (c *Container) subscribed() int {
 	return n
 }
 
-// failure counts and remembers a handler's error.
+// failure counts and remembers a handler's error, and logs it: at most one a second,
+// as a message that goes round fails many times in one.
 func (c *Container) failure(d *Delivery, err error) {
-	c.failed.Add(1)
+	n := c.failed.Add(1)
 	c.mu.Lock()
+	if time.Since(c.failureLogged) >= time.Second {
+		c.failureLogged = time.Now()
+		c.cfg.Logger.Warn("handler failed", "listener", c.cfg.ListenerID, "queue", d.Queue, "message", d.MessageId,
+			"failed", n, "error", clip(err.Error(), 1000))
+	}
 	c.lastFailure = &Failure{At: time.Now(), Error: clip(err.Error(), 1000), MessageID: d.MessageId, DeliveryCount: d.DeliveryCount()}
 	c.mu.Unlock()
 	c.emit(EventHandlerFailed, d.Queue, err.Error(), err)
