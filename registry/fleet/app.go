@@ -28,9 +28,8 @@ type app struct {
 	// changed is when the wish for a listener last changed, as far as this process
 	// saw; it starts the time in which instances may be behind.
 	changed map[string]time.Time
-	// order gives each text that the store has seen its place, so that an instance
-	// with an older one can be told from an instance with a newer one.
-	order map[string]uint64
+	// since is when the file began to be followed.
+	since time.Time
 }
 
 func newApp(c AppConfig) *app {
@@ -40,7 +39,7 @@ func newApp(c AppConfig) *app {
 		format:  toggle.FormatOf(c.DataID),
 		toggles: map[string]toggle.Toggle{},
 		changed: map[string]time.Time{},
-		order:   map[string]uint64{},
+		since:   time.Now(),
 	}
 }
 
@@ -57,10 +56,6 @@ func (a *app) take(s nacos.State, now time.Time) {
 	if !newer && !first {
 		return
 	}
-	if len(a.order) > 1000 {
-		clear(a.order)
-	}
-	a.order[s.MD5] = s.Seq
 	f := toggle.Parse(a.format, []byte(s.Text))
 	a.problems = problemsOf(a.config.Name, f)
 	if f.Fatal != nil {
@@ -89,6 +84,18 @@ func same[T comparable](a, b *T) bool {
 	}
 	return *a == *b
 }
+
+// staleSince is since when the file was not read; zero while that is lately. A file that
+// was never read has no state that could be stale, and is so all the same.
+func (a *app) staleSince(now time.Time) time.Time {
+	if !a.known && now.Sub(a.since) > unreadAfter {
+		return a.since
+	}
+	return a.state.Stale
+}
+
+// unreadAfter is three intervals of the store's poll.
+const unreadAfter = 9 * time.Second
 
 func (a *app) setWatchers(list []nacos.Watcher, err error) {
 	if err != nil {

@@ -24,6 +24,7 @@ func TestReportedApplicationIsFollowed(t *testing.T) {
 		if w.fleet.Snapshot().App("settle") == nil {
 			t.Fatal("the application of an instance is not followed")
 		}
+		w.text("")
 		w.expect(fleet.Unmanaged, "")
 		w.file("enable=false")
 		w.report("a", stopped)

@@ -191,15 +191,15 @@ func (f *Fleet) Run(ctx context.Context) error {
 			f.addApp(ctx, &wg, a)
 		}
 		if len(f.cfg.Apps) == 0 {
-			wg.Go(func() { f.discover(ctx, &wg) })
+			wg.Go(func() { f.guard("discover", func() { f.discover(ctx, &wg) }) })
 		}
-		wg.Go(func() { f.askWatchers(ctx) })
+		wg.Go(func() { f.guard("watchers", func() { f.askWatchers(ctx) }) })
 	}
 	tick := time.NewTicker(lookAgain)
 	defer tick.Stop()
 	for {
 		began := time.Now()
-		f.rebuild(began)
+		f.guard("snapshot", func() { f.rebuild(began) })
 		// However large the fleet, joining it takes about a twentieth of a core.
 		gap := time.NewTimer(max(minGap, min(19*time.Since(began), 2*lookAgain)))
 		select {
@@ -311,12 +311,26 @@ func (f *Fleet) addApp(ctx context.Context, wg *sync.WaitGroup, c AppConfig) {
 	states := f.cfg.Store.Watch(ctx, a.key)
 	wg.Go(func() {
 		for s := range states {
-			f.mu.Lock()
-			a.take(s, time.Now())
-			f.mu.Unlock()
+			f.guard("toggle file of "+c.Name, func() { f.take(a, s) })
 			f.Wake()
 		}
 	})
+}
+
+func (f *Fleet) take(a *app, s nacos.State) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	a.take(s, time.Now())
+}
+
+// guard reports a panic of one part, so that it neither ends the process nor the others.
+func (f *Fleet) guard(what string, do func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			f.log.Error("a part of the fleet panicked", "part", what, "panic", p)
+		}
+	}()
+	do()
 }
 
 // askWatchers keeps the list of clients that listen in Nacos.

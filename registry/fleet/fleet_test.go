@@ -50,6 +50,8 @@ func TestStates(t *testing.T) {
 		"drift the other way":            {[]string{"enable=true"}, map[string]presence.ListenerReport{"a": stopped}, 0, 11 * time.Second, fleet.Drift, "stopped although wanted running: a"},
 		"the broker shows more":          {[]string{"enable=false"}, map[string]presence.ListenerReport{"a": stopped}, 2, 11 * time.Second, fleet.Drift, "wanted paused, broker shows 2"},
 		"the broker shows none":          {[]string{"enable=true"}, map[string]presence.ListenerReport{"a": running}, 0, 11 * time.Second, fleet.Drift, "wanted running, broker shows 0"},
+		"it shows more, no opinion":      {nil, map[string]presence.ListenerReport{"a": stopped}, 2, 11 * time.Second, fleet.Drift, "reported stopped, broker shows 2"},
+		"it shows none, no opinion":      {nil, map[string]presence.ListenerReport{"a": running}, 0, 11 * time.Second, fleet.Drift, "reported running, broker shows 0"},
 		"the broker is late":             {[]string{"enable=true"}, map[string]presence.ListenerReport{"a": running}, 0, 0, fleet.Running, ""},
 		"paused":                         {[]string{"enable=false", "reason=vendor", "updatedBy=li"}, map[string]presence.ListenerReport{"a": stopped, "b": stopped}, 0, 0, fleet.Paused, "li: vendor"},
 		"stopped":                        {[]string{"reason=x"}, map[string]presence.ListenerReport{"a": stopped}, 0, 0, fleet.Stopped, ""},
@@ -154,6 +156,25 @@ func TestNumbersOfSeveralListenersOnAQueue(t *testing.T) {
 		w.row()
 		time.Sleep(11 * time.Second)
 		w.expect(fleet.Drift, "broker shows 1")
+	})
+}
+
+// With Nacos down at the start nobody knows whether the file has an entry.
+func TestAFileThatWasNeverRead(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.report("a", running)
+		if r := w.expect(fleet.Running, "not read yet"); !r.Stale.IsZero() {
+			t.Errorf("stale since %v at the start", r.Stale)
+		}
+		time.Sleep(10 * time.Second)
+		w.report("a", running)
+		if r := w.expect(fleet.Running, "not read yet"); r.Stale.IsZero() || r.StaleSrc != "nacos" {
+			t.Errorf("stale %v by %q, want by nacos", r.Stale, r.StaleSrc)
+		}
+		w.text("")
+		if r := w.expect(fleet.Unmanaged, ""); !r.Stale.IsZero() {
+			t.Errorf("stale since %v after the file was read", r.Stale)
+		}
 	})
 }
 

@@ -131,7 +131,7 @@ func (f *Fleet) gatherFiles(in *inputs, now time.Time, writers map[string]int) {
 	for name, a := range f.apps {
 		// A dashboard that may write carries out the changes of any application.
 		in.apps = append(in.apps, a.view(writers[name]+writers[""]))
-		v := fileView{known: a.known, toggles: a.toggles, changed: copyTimes(a.changed), stale: a.state.Stale, watched: len(a.watchers)}
+		v := fileView{known: a.known, toggles: a.toggles, changed: copyTimes(a.changed), stale: a.staleSince(now), watched: len(a.watchers)}
 		if len(a.problems) > 0 && a.problems[0].Loud {
 			v.loud = &a.problems[0]
 		}

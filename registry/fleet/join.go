@@ -73,6 +73,7 @@ func (f *Fleet) row(id ID, st *rowState, in *inputs, now time.Time) *Row {
 		r.Effect = &e
 	}
 	facts := factsOf(r, want, file, st, now)
+	facts.unread = f.cfg.Store != nil && !file.known
 	r.State, r.Done, r.Total = facts.decide()
 	if r.State != st.state {
 		if st.state != "" || r.State == Pausing || r.State == Resuming {

@@ -157,10 +157,8 @@ func (f *facts) driftNote() string {
 	switch {
 	case f.fresh == 0 && off:
 		return "running although paused" + since(r.Desired.UpdatedAt) + fmt.Sprintf(", broker shows %d", int(r.Broker.Value))
-	case f.differs.IsZero() && r.Broker.Value > 0:
-		return fmt.Sprintf("wanted paused, broker shows %d", int(r.Broker.Value))
 	case f.differs.IsZero():
-		return "wanted running, broker shows 0"
+		return f.disputeNote(off)
 	}
 	var behind []string
 	draining := 0
@@ -179,6 +177,21 @@ func (f *facts) driftNote() string {
 		return "stopped although wanted running: " + list(behind)
 	}
 	return "not as wanted: " + list(behind)
+}
+
+// disputeNote says what the broker shows against the instances; of what is wanted only
+// where the file says so.
+func (f *facts) disputeNote(off bool) string {
+	says, shown := "reported running", int(f.row.Broker.Value)
+	switch {
+	case off:
+		says = "wanted paused"
+	case f.enable != nil:
+		says = "wanted running"
+	case shown > 0:
+		says = "reported stopped"
+	}
+	return fmt.Sprintf("%s, broker shows %d", says, shown)
 }
 
 func since(t time.Time) string {
@@ -212,6 +225,8 @@ func (f *facts) runningNote(file fileView) string {
 	switch {
 	case r.Looping:
 		return f.loopingNote()
+	case f.unread:
+		return "its toggle file was not read yet"
 	case file.loud != nil && !f.next.IsZero():
 		return file.loud.Text
 	}

@@ -156,12 +156,12 @@ type Row struct {
 type App struct {
 	Name     string
 	Key      nacos.Key
-	File     nacos.State // newest state of the config; Text may be bad
-	InForce  string      // md5 of the text in force; differs from File.MD5 where that is bad
-	Problems []Problem   // of the newest text, worst first
-	Writers  int         // processes that can carry out a timed change
-	Watchers []nacos.Watcher
-	WatchErr string // why Watchers is not available
+	File     nacos.State     // newest state of the config; Text may be bad
+	InForce  string          // md5 of the text in force; differs from File.MD5 where that is bad
+	Problems []Problem       // of the newest text, worst first
+	Writers  int             // processes that can carry out a timed change
+	Watchers []nacos.Watcher // the newest list that could be read
+	WatchErr string          // why it could not be read since
 }
 
 // Problem is a fault of a toggle file in words.

@@ -16,7 +16,8 @@ type facts struct {
 	disputed bool      // the broker has disagreed for longer than that
 	differs  time.Time // since when wanted and actual differ
 	count    map[consumers.State]int
-	fresh    int // hosts that are not lost
+	fresh    int  // hosts that are not lost
+	unread   bool // the file was not read: that it has no entry is not known
 }
 
 // factsOf remembers since when wanted and actual differ, and gathers the rest.
@@ -110,7 +111,7 @@ func (f *facts) decide() (s State, k, n int) {
 		return Paused, k, n
 	case f.count[consumers.Stopped]+f.count[consumers.Draining] > 0:
 		return Stopped, k, n
-	case !r.Desired.Entry:
+	case !r.Desired.Entry && !f.unread:
 		return Unmanaged, k, n
 	}
 	return Running, k, n
@@ -127,7 +128,7 @@ func (f *facts) decideByBroker() State {
 		return Pausing
 	case f.enable != nil && !*f.enable:
 		return Drift
-	case !r.Desired.Entry:
+	case !r.Desired.Entry && !f.unread:
 		return Unmanaged
 	}
 	return Running
