@@ -1,6 +1,8 @@
 package registry
 
 import (
+	"crypto/md5"
+	"encoding/hex"
 	"errors"
 	"io/fs"
 	"os"
@@ -44,6 +46,12 @@ func (r *Registry) keptFile() ([]byte, bool) {
 		return nil, false
 	}
 	return text, true
+}
+
+// sum is the md5 that Nacos gives a text.
+func sum(text []byte) string {
+	s := md5.Sum(text)
+	return hex.EncodeToString(s[:])
 }
 
 func writeFile(path string, data []byte) error {

@@ -334,7 +334,8 @@ func (r *Registry) withoutFile(why string) {
 	switch {
 	case kept:
 		r.log.Warn(why + "; the toggle file of an earlier run is in force")
-		r.file.Kept = true
+		// Err stays: the newest text is not in force.
+		r.file.MD5, r.file.AppliedAt, r.file.Kept = sum(text), time.Now(), true
 		r.put(f)
 	case r.cfg.WithoutToggles == Hold:
 		r.log.Warn(why + " and none is kept; holding every listener")

@@ -224,8 +224,8 @@ func TestWithoutNacos(t *testing.T) {
 			time.Sleep(10*time.Second + time.Millisecond)
 			expect(t, a, "stop by toggle")
 			expect(t, other, "start by autostart")
-			if !b.reg.Snapshot().File.Kept {
-				t.Error("the snapshot does not say that the file is a kept one")
+			if f := b.reg.Snapshot().File; !f.Kept || f.MD5 == "" || f.AppliedAt.IsZero() {
+				t.Errorf("file %+v: want a kept one, with its md5 and since when it is in force", f)
 			}
 			b.store.say(entry(0, "A", "enable=true"))
 			expect(t, a, "start by toggle")
