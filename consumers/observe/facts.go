@@ -76,15 +76,22 @@ const columns = "type,auto_delete,exclusive,arguments,effective_policy_definitio
 // queue asks for one queue; with history the last hour too, in such steps.
 func (c *client) queue(ctx context.Context, id QueueID, history time.Duration, major int) (*facts, error) {
 	path := "/api/queues/" + url.PathEscape(id.VHost) + "/" + url.PathEscape(id.Name) + "?columns=" + columns
+	var past []Sample
 	if history > 0 {
 		step := strconv.Itoa(int(history.Seconds()))
-		path += "&lengths_age=3600&lengths_incr=" + step + "&msg_rates_age=3600&msg_rates_incr=" + step
+		var a answer
+		if err := c.get(ctx, path+"&lengths_age=3600&lengths_incr="+step+"&msg_rates_age=3600&msg_rates_incr="+step, &a); err != nil {
+			return nil, err
+		}
+		past = a.hour(time.Now())
 	}
-	var a answer
+	var a answer // asked for samples, the API's rates are those between two of them: up to a step old
 	if err := c.get(ctx, path, &a); err != nil {
 		return nil, err
 	}
-	return a.facts(time.Now(), major), nil
+	f := a.facts(time.Now(), major)
+	f.hour = past
+	return f, nil
 }
 
 func (a *answer) facts(now time.Time, major int) *facts {
@@ -112,7 +119,6 @@ func (a *answer) facts(now time.Time, major int) *facts {
 		f.hasCounts = true
 	}
 	f.in, f.out = number(&in), number(&out)
-	f.hour = a.hour(now)
 	return f
 }
 
