@@ -238,7 +238,9 @@ func containerLoop(b *testing.B, conn *consumers.Conn, queue string, r row, mess
 
 // BenchmarkLifecycle prints what starting and stopping costs on each broker:
 // 100 containers at once, an idle one by itself, and until the broker shows no
-// consumer any more.
+// consumer any more. Beside it the plain client opens a channel, sets the
+// prefetch and consumes 100 times at once on one connection, and cancels and
+// closes 100 times: what the protocol costs alone.
 func BenchmarkLifecycle(b *testing.B) {
 	b.Run("rabbitmq", func(b *testing.B) { lifecycle(b, realServer(b)) })
 	b.Run("embedded", func(b *testing.B) { lifecycle(b, embeddedServer(b, broker.Config{})) })
@@ -261,8 +263,15 @@ func lifecycle(b *testing.B, s *server) {
 		wg.Wait()
 		return time.Since(begin)
 	}
-	var starts, stops, one, gone []time.Duration
+	plain, err := amqp.Dial(s.url)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer plain.Close()
+	var starts, stops, one, gone, rawStarts, rawStops []time.Duration
 	for b.Loop() {
+		up, down := rawLifecycle(b, plain, len(all))
+		rawStarts, rawStops = append(rawStarts, up), append(rawStops, down)
 		starts = append(starts, each(func(c *consumers.Container) { start(b, c) }))
 		stops = append(stops, each(func(c *consumers.Container) { stop(b, c) }))
 		start(b, all[0])
@@ -274,8 +283,50 @@ func lifecycle(b *testing.B, s *server) {
 		gone = append(gone, time.Since(begin))
 	}
 	b.ReportMetric(0, "ns/op")
-	for name, d := range map[string][]time.Duration{"ms-start-100": starts, "ms-stop-100": stops, "ms-stop-idle": one, "ms-until-0-consumers": gone} {
+	for name, d := range map[string][]time.Duration{
+		"ms-start-100": starts, "ms-stop-100": stops, "ms-stop-idle": one, "ms-until-0-consumers": gone,
+		"raw-ms-start-100": rawStarts, "raw-ms-stop-100": rawStops,
+	} {
 		slices.Sort(d)
 		b.ReportMetric(float64(d[len(d)/2].Microseconds())/1000, name)
 	}
+}
+
+// rawLifecycle is what the plain client needs for n consumers on queues
+// lifecycle-0 and up.
+func rawLifecycle(b *testing.B, conn *amqp.Connection, n int) (up, down time.Duration) {
+	chans := make([]*amqp.Channel, n)
+	each := func(f func(i int) error) time.Duration {
+		begin := time.Now()
+		var wg sync.WaitGroup
+		for i := range n {
+			wg.Go(func() {
+				if err := f(i); err != nil {
+					b.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		return time.Since(begin)
+	}
+	up = each(func(i int) (err error) {
+		if chans[i], err = conn.Channel(); err != nil {
+			return err
+		}
+		if err = chans[i].Qos(250, 0, false); err != nil {
+			return err
+		}
+		_, err = chans[i].Consume(fmt.Sprintf("lifecycle-%d", i), fmt.Sprintf("raw-%d", i), false, false, false, false, nil)
+		return err
+	})
+	if b.Failed() {
+		b.FailNow()
+	}
+	down = each(func(i int) error {
+		if err := chans[i].Cancel(fmt.Sprintf("raw-%d", i), false); err != nil {
+			return err
+		}
+		return chans[i].Close()
+	})
+	return up, down
 }
