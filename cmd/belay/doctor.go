@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -35,7 +36,14 @@ func newDoctorCmd(g *globals) *cobra.Command {
 		if err := o.check(); err != nil {
 			return err
 		}
-		b, err := g.open(cmd.Context())
+		_, c, err := g.loadContext()
+		if err != nil {
+			return err
+		}
+		opts := g.options()
+		// Only a backend with a feed opens the release database.
+		opts.Feed, opts.FeedSince = c.Releases != nil, time.Now()
+		b, err := app.Open(cmd.Context(), c, opts)
 		if err != nil {
 			return err
 		}
@@ -50,7 +58,22 @@ func newDoctorCmd(g *globals) *cobra.Command {
 // examine waits for a first whole picture; that it is not whole shows in the parts.
 func examine(ctx context.Context, b *app.Backend) []fleet.Health {
 	_ = b.Settle(ctx)
-	return b.Snapshot().Health
+	step := time.NewTicker(followStep)
+	defer step.Stop()
+	for {
+		parts := b.Snapshot().Health
+		starting := slices.ContainsFunc(parts, func(h fleet.Health) bool {
+			return h.Name == "apollo" && h.State == fleet.HealthOK && h.LastOK.IsZero()
+		})
+		if !starting {
+			return parts
+		}
+		select {
+		case <-ctx.Done():
+			return parts
+		case <-step.C:
+		}
+	}
 }
 
 func (g *globals) showDoctor(o *output, parts []fleet.Health) error {

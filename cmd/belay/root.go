@@ -266,15 +266,6 @@ func (g *globals) loadContext() (*config.File, *config.Context, error) {
 	return f, c, nil
 }
 
-// open connects to the context.
-func (g *globals) open(ctx context.Context) (*app.Backend, error) {
-	_, c, err := g.loadContext()
-	if err != nil {
-		return nil, err
-	}
-	return app.Open(ctx, c, g.options())
-}
-
 func (g *globals) options() app.Options {
 	return app.Options{App: g.app, Logger: g.log, Operator: operator(), ReadOnly: g.readOnly, StateDir: config.StateDir()}
 }
