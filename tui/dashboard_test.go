@@ -331,6 +331,10 @@ func TestFaultyFileIsSaidOnEveryScreen(t *testing.T) {
 			d.press(key)
 			d.sees("! toggle file of faulty-service: takes this file as absent")
 		}
+		s.Apps[0] = &fleet.App{Name: "faulty-service", Problems: []fleet.Problem{{Loud: true, Text: "faulty-service keeps its old toggles"}}}
+		d.be.Set(&s)
+		d.wait(time.Second)
+		d.sees("! faulty toggle file: faulty-service keeps its old toggles")
 	})
 }
 

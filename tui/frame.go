@@ -246,7 +246,10 @@ func (m *Model) banner() string {
 func faultyFile(s *fleet.Snapshot) string {
 	for _, a := range s.Apps {
 		for _, p := range a.Problems {
-			if p.Loud {
+			switch {
+			case p.Loud && strings.HasPrefix(p.Text, a.Name+" "): // it names its application itself
+				return "faulty toggle file: " + p.Text
+			case p.Loud:
 				return "toggle file of " + a.Name + ": " + p.Text
 			}
 		}
