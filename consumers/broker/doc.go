@@ -29,7 +29,8 @@
 // # Faults
 //
 // Kill and KillAll break connections, Freeze leaves sockets open but silent,
-// Delay and DropReply make answers late or lost, Block raises an alarm,
+// Delay and DropReply make answers late or lost, DeliverAfterCancel delivers
+// to a consumer that is gone, Block raises an alarm,
 // CancelConsumer cancels from the broker's side.
 //
 // # Bounds

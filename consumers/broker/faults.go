@@ -97,8 +97,8 @@ func (b *Broker) DropReply(name string, n int) {
 }
 
 // DeliverAfterCancel makes the next n cancels break the rule that nothing
-// follows basic.cancel-ok: after has passed since it, one more message of the
-// queue is delivered to the cancelled consumer, where the queue has one and
+// follows basic.cancel-ok: when after has passed since it, one more message of
+// the queue is delivered to the cancelled consumer, where the queue has one and
 // the channel is still open. It replaces what an earlier call has left.
 func (b *Broker) DeliverAfterCancel(n int, after time.Duration) {
 	l := &lateDeliveries{after: after}
