@@ -32,7 +32,7 @@ func (s *series) add(p point) {
 		if !p.at.After(last.at) {
 			return
 		}
-		if p.handled < last.handled {
+		if p.handled < last.handled || p.bad < last.bad || p.redelivered < last.redelivered || p.n < last.n {
 			s.points = s.points[:0] // the counters began anew
 		}
 	}
