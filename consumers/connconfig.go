@@ -32,7 +32,8 @@ type ConnConfig struct {
 	// one and a half is given up. A heartbeat in the URL takes precedence.
 	// Default: 10 s.
 	Heartbeat time.Duration
-	// Instance names this process. Default: host:pid:random.
+	// Instance names this process. Default: host:pid:random; of a name in that form
+	// the first part is what Conn.Host returns.
 	Instance string
 	// Logger takes what is worth knowing: connections lost, refused, back.
 	// Default: nothing is logged.
@@ -112,6 +113,11 @@ func (c ConnConfig) check() (*endpoint, error) {
 	ep.address = net.JoinHostPort(uri.Host, fmt.Sprint(uri.Port))
 	if ep.host, err = os.Hostname(); err != nil {
 		ep.host = "localhost"
+	}
+	// An instance that names its host, as host:pid:random, is believed: in a container
+	// the name of the machine says nothing.
+	if parts := strings.Split(c.Instance, ":"); len(parts) == 3 && parts[0] != "" {
+		ep.host = parts[0]
 	}
 	ep.defaults()
 	if ep.sasl, err = mechanisms(uri); err != nil {

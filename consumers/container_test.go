@@ -85,7 +85,9 @@ func TestPauseOfASlowHandlerLosesAndDoublesNothing(t *testing.T) {
 		eventually(t, "the prefetch is full", func() bool { return c.Status().InFlight >= 240 })
 		r := stop(t, c)
 		n, _ := handled.total()
-		if n+r.Requeued+r.Abandoned != 250+n-r.Handled || r.Requeued == 0 || r.Handled == 0 {
+		// What was handled before the stop fills the prefetch until its ack is sent.
+		held, before := r.Handled+r.Requeued+r.Abandoned, n-r.Handled
+		if held > 250 || held < 250-before || r.Requeued == 0 || r.Handled == 0 {
 			t.Errorf("%d handled in all, report %+v", n, r)
 		}
 		if q := s.inspect(t, "q"); q.Messages != 400-n {

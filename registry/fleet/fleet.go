@@ -192,6 +192,16 @@ func (f *Fleet) Run(ctx context.Context) error {
 		}
 		if len(f.cfg.Apps) == 0 {
 			wg.Go(func() { f.guard("discover", func() { f.discover(ctx, &wg) }) })
+		} else if f.cfg.Only == "" {
+			// An application that is not configured but reports is shown, and so must
+			// its file be: without it a paused listener would be called unmanaged.
+			wg.Go(func() {
+				f.guard("reported applications", func() {
+					for ctx.Err() == nil {
+						f.followReported(ctx, &wg, discoverEvery)
+					}
+				})
+			})
 		}
 		wg.Go(func() { f.guard("watchers", func() { f.askWatchers(ctx) }) })
 	}

@@ -259,3 +259,20 @@ func TestQueuesAreAskedFor(t *testing.T) {
 		}
 	})
 }
+
+// A listener of an application that is not configured is shown, so its file is read too.
+func TestReportedApplicationsAreFollowed(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.mu.Lock()
+		w.seen["b"] = presence.Seen{Received: time.Now(), Report: presence.Report{
+			App: "other", Instance: "b", Listeners: []presence.ListenerReport{{ID: "X", State: "running", Consumers: 1, Min: 1, Max: 1}},
+		}}
+		w.mu.Unlock()
+		w.onChange()
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		if a := w.fleet.Snapshot().App("other"); a == nil || a.Key.Group != "other" {
+			t.Errorf("apps %+v, want the one that reports too", w.fleet.Snapshot().Apps)
+		}
+	})
+}

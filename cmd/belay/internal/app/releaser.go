@@ -14,6 +14,8 @@ import (
 
 const (
 	releaseEvery = 3 * time.Second
+	// cleanPause leaves a scanner time to see rows before they are cleaned away.
+	cleanPause = 30 * time.Second
 )
 
 // demoKeys are the release messages of the demo.
@@ -41,7 +43,7 @@ func newReleaser(ctx context.Context, dsn config.Secret, speed float64, log *slo
 	if err != nil {
 		return nil, err
 	}
-	cleaner := release.NewCleaner(db, release.CleanerConfig{Logger: log})
+	cleaner := release.NewCleaner(db, release.CleanerConfig{Logger: log, Pause: cleanPause})
 	return &releaser{db: db, cleaner: cleaner, sender: release.NewSender(db, cleaner), speed: speed, log: log}, nil
 }
 
