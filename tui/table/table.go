@@ -50,11 +50,12 @@ type Table[R any, K comparable] struct {
 	shown  []int // columns that fit, by index
 	widths []int
 	fits   []int // measured text widths, by column
+	spare  []int // draws in a row with room to spare, by column
 }
 
 // New returns an empty table.
 func New[R any, K comparable](st *style.Set, id func(R) K, cols ...Column[R]) *Table[R, K] {
-	return &Table[R, K]{cols: cols, id: id, st: st, marks: map[K]struct{}{}, fits: make([]int, len(cols))}
+	return &Table[R, K]{cols: cols, id: id, st: st, marks: map[K]struct{}{}, fits: make([]int, len(cols)), spare: make([]int, len(cols))}
 }
 
 // SetSize gives the table its room: width, and height including the line of titles.
@@ -111,24 +112,36 @@ func (t *Table[R, K]) Measure(rows []R) {
 	t.layout()
 }
 
-// grow widens the columns that grow with what is on the screen. It reports
-// whether one did.
+// shrinkAfter is how often a table is drawn with room to spare in a column before the
+// column gives it back: long enough that columns do not flutter.
+const shrinkAfter = 30
+
+// grow widens the columns that grow with what is on the screen, and narrows them again
+// when that has long been shorter. It reports whether a width changed.
 func (t *Table[R, K]) grow() bool {
-	grown := false
+	changed := false
 	for c := range t.cols {
 		col := &t.cols[c]
 		if !col.Grow || t.hidden[c] {
 			continue
 		}
-		w := max(col.Min, cell.Width(col.Title), t.fits[c])
+		w := max(col.Min, cell.Width(col.Title))
 		for i := t.top; i < len(t.rows) && i < t.top+t.page() && w < col.Max; i++ {
 			w = max(w, cell.Width(col.Text(t.rows[i])))
 		}
-		if w = min(w, col.Max); w != t.fits[c] {
-			t.fits[c], grown = w, true
+		w = min(w, col.Max)
+		switch {
+		case w == t.fits[c]:
+			t.spare[c] = 0
+			continue
+		case w < t.fits[c]:
+			if t.spare[c]++; t.spare[c] < shrinkAfter {
+				continue
+			}
 		}
+		t.fits[c], t.spare[c], changed = w, 0, true
 	}
-	return grown
+	return changed
 }
 
 const gap = 2

@@ -176,3 +176,36 @@ func TestColumnsDropByPriority(t *testing.T) {
 		t.Error("hiding a column")
 	}
 }
+
+// A column that grew for a long text gives the room back when the text has long been
+// short, so that the columns dropped for it come back.
+func TestGrownColumnsShrinkAgain(t *testing.T) {
+	st, err := style.New(true, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tb := New(st, func(r row) string { return r.id },
+		Column[row]{Title: "STATE", Min: 5, Max: 30, Grow: true, Keep: true, Text: func(r row) string { return r.text }},
+		Column[row]{Title: "UNACK", Max: 5, Priority: 10, Text: func(r row) string { return r.id }},
+	)
+	tb.SetSize(24, 4)
+	shows := func() bool { return strings.Contains(strings.Join(tb.Render(), "\n"), "UNACK") }
+	tb.SetRows([]row{{"a", "running"}})
+	if !shows() {
+		t.Fatal("UNACK is not there at first")
+	}
+	tb.SetRows([]row{{"a", "running, 27s old, and more"}})
+	if shows() {
+		t.Fatal("UNACK is there although STATE needs the room")
+	}
+	tb.SetRows([]row{{"a", "running"}})
+	if shows() {
+		t.Error("the column flutters: it shrank at once")
+	}
+	for range shrinkAfter {
+		shows()
+	}
+	if !shows() {
+		t.Error("UNACK did not come back")
+	}
+}
