@@ -38,20 +38,39 @@
 // Two watchers stand behind Watch, and a safety net under both; [Store.Health]
 // says which is in use.
 //
-//   - push: one gRPC connection carries the names of changed configs. What it
-//     says is a hint; the content is always read.
+//   - push: a client of nacos-sdk-go for each of the first 32 configs that are
+//     watched, and one gRPC connection of the store's own for the rest. What
+//     they say is a hint; the content is always read.
 //   - long poll: the HTTP call of 1.x, for 1.x servers and where gRPC cannot be
 //     reached.
 //   - The safety poll compares the md5s of all watched configs in one request,
 //     every 3 seconds. It bounds how long a change stays unseen whose push was
 //     lost.
 //
-// The push speaks the protocol of nacos-sdk-go, with its gRPC service
-// definition, on a connection of its own: the SDK's config client loses changes
-// of several configs that come together until a full comparison five minutes
-// later, answers from disk when the server is down, limits reads to five per
-// second, and leaves goroutines and files behind. None of that happens here,
-// and one connection serves any number of configs.
+// The SDK is used as it is published, and kept where its faults do no harm. One
+// of its clients loses changes of several configs that come together, so every
+// config has a client of its own; that costs a connection, some ten goroutines
+// and a health check every five seconds, so there are 32 at most. The own
+// connection speaks the same protocol; it tells whether the port answers at
+// all, takes the configs beyond 32, and stands in for a client from its opening,
+// or from a reconnect, until it has called back; what is watched for less than a
+// second gets no client. The SDK reads a config five times a second at most
+// before it calls back: changes that come faster are seen some 300 ms late. It
+// logs in through the store, writes only into private directories that Close
+// removes, and its logger (one for the process) is replaced: format strings of
+// its warnings go to [Config].Logger, their arguments nowhere. Its answers from
+// disk and its reads are not used.
+//
+// A client that is closed with a request under way or a push waiting inside
+// would leave goroutines for ever, so it is closed when its goroutines' stacks
+// show that it is idle. With a silent server that takes up to 24 seconds, which
+// Close does not wait for. What cannot be taken back: the SDK keeps every closed
+// client in a global table. After 4096 clients in a process's life there are no
+// new ones, and the own connection serves alone. So it does where TLS.ServerName
+// or TLS.CertFile is set (the SDK would check the certificate against the host,
+// and end the process where it cannot read a client certificate on a reconnect),
+// and in a build with the race detector (the SDK replaces a broken connection
+// without a lock).
 //
 // # What servers do
 //

@@ -343,6 +343,7 @@ func TestSilence(t *testing.T) {
 		c.CallTimeout = 300 * time.Millisecond
 		c.Logger = slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	})
+	nacos.PlainUnderRace(s)
 	key := newKey()
 	st := create(t, s, key, "the-body=1")
 	states := s.Watch(t.Context(), key)

@@ -25,7 +25,16 @@ func TestMain(m *testing.M) {
 	if flag.Lookup("test.bench").Value.String() != "" {
 		os.Exit(m.Run()) // the SDK, which benchmarks compare with, leaves goroutines behind
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(patientMain{m})
+}
+
+// patientMain lets SDK clients that were closed in an outage end first.
+type patientMain struct{ *testing.M }
+
+func (m patientMain) Run() int {
+	code := m.M.Run()
+	nacos.AwaitSDK()
+	return code
 }
 
 func startServer(t testing.TB, cfg server.Config) *server.Server {
@@ -56,6 +65,7 @@ func openStore(t testing.TB, s *server.Server, change func(*nacos.Config)) *naco
 	if err != nil {
 		t.Fatal(err)
 	}
+	nacos.Eager(store)
 	t.Cleanup(func() {
 		if err := store.Close(context.Background()); err != nil {
 			t.Error(err)

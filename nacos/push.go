@@ -27,6 +27,7 @@ type push struct {
 	mu      sync.Mutex
 	conn    *pushConn      // nil while there is none
 	pending map[*cell]bool // to be listened to (true) or no more (false)
+	on      map[*cell]bool // what this connection listens to; flush's own
 	failed  int            // attempts in a row: the next server's turn
 	wake    chan struct{}  // pending is not empty
 	again   bool           // the next connection is not the first
@@ -39,9 +40,9 @@ func newPush(s *Store) *push {
 // relisten tells the server what we have of a config: after the first read and
 // after every change, so that its list of listeners shows the md5 that was
 // fetched.
-func (s *Store) relisten(c *cell) { s.push.enqueue(c, true) }
+func (s *Store) relisten(c *cell) { s.push.enqueue(c, true); s.sdk.poke() }
 
-func (s *Store) unlisten(c *cell) { s.push.enqueue(c, false) }
+func (s *Store) unlisten(c *cell) { s.push.enqueue(c, false); s.sdk.poke() }
 
 func (p *push) enqueue(c *cell, listen bool) {
 	p.mu.Lock()
@@ -68,6 +69,9 @@ func (s *Store) pushLoop() {
 		s.longPoll(s.ctx)
 		return
 	}
+	sdkLogs.join(s)
+	defer sdkLogs.leave(s)
+	s.spawn(s.sdk.loop)
 	pause := 200 * time.Millisecond
 	for s.ctx.Err() == nil {
 		began := time.Now()
@@ -116,6 +120,8 @@ func (p *push) run(ctx context.Context) (err error) {
 	p.conn = c
 	p.pending = map[*cell]bool{}
 	p.mu.Unlock()
+	p.on = map[*cell]bool{}
+	s.sdk.doubt()
 	defer func() {
 		p.mu.Lock()
 		p.conn = nil
@@ -128,6 +134,7 @@ func (p *push) run(ctx context.Context) (err error) {
 		p.enqueue(cell, true)
 	}
 	s.stats.use("push")
+	s.sdk.poke()
 	if p.again {
 		s.stats.doubt()
 	}
@@ -168,10 +175,13 @@ func (p *push) flush(ctx context.Context, c *pushConn) error {
 	var on, off []listened
 	for cell, listen := range pending {
 		held, _ := cell.snapshot()
-		if listen && cell.isWatched() {
+		wanted := cell.isWatched() && !p.store.sdk.covers(cell)
+		if listen && wanted {
 			on = append(on, listened{cell: cell, md5: held.MD5})
-		} else if !cell.isWatched() {
+			p.on[cell] = true
+		} else if !wanted && p.on[cell] {
 			off = append(off, listened{cell: cell, md5: held.MD5})
+			delete(p.on, cell)
 		}
 	}
 	if len(off) > 0 {

@@ -40,7 +40,6 @@ type pushConn struct {
 	ended   chan struct{} // closed when the stream ended
 	failure error         // set before ended closes
 	sendMu  sync.Mutex
-	ids     atomic.Uint64
 }
 
 // The messages of the protocol, as JSON in the wire's payload, with the fields

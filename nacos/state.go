@@ -121,4 +121,8 @@ type Health struct {
 	Pushes    uint64
 	Conflicts uint64
 	Retries   uint64
+	// SDKClients is how many of the watched configs are listened to by a client
+	// of nacos-sdk-go that has called back, 32 at most. The store's own
+	// connection listens to the rest.
+	SDKClients int
 }

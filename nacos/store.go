@@ -21,6 +21,7 @@ type Store struct {
 	detector *detector
 	stats    *stats
 	push     *push
+	sdk      *sdkPush
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -49,6 +50,7 @@ func New(cfg Config) (*Store, error) {
 	s.client = newClient(&s.cfg, s.stats)
 	s.detector = newDetector(s.client)
 	s.push = newPush(s)
+	s.sdk = newSDKPush(s)
 	s.stats.use("poll")
 	s.stats.onReconnect = s.reconnected
 	return s, nil
@@ -245,6 +247,7 @@ func (c *cell) drop(w *watcher) {
 // that are watched, a missing permission for instance. It sends no request.
 func (s *Store) Health() Health {
 	h := s.stats.health()
+	h.SDKClients = s.sdk.working()
 	if h.LastErr != "" {
 		return h
 	}

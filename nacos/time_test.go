@@ -409,7 +409,7 @@ func TestHistoryMeaning(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFake(fam.kind)
 				s := f.store(t, nil)
-				st := mustCreate(t, s, "a=1")
+				mustCreate(t, s, "a=1")
 				f.foreign(testKey, "a=2")
 				st, err := s.Update(t.Context(), testKey, Content{Text: "a=3", Operator: "anna"}, md5Hex("a=2"))
 				if err != nil {

@@ -35,7 +35,7 @@ func (b *Backend) nacosHealth() fleet.Health {
 		h.Advice = "toggles stay as last applied; check the address, the login and that the server runs"
 	}
 	h.Counters = []fleet.Counter{
-		{Name: "polls", Value: int64(s.Polls)}, {Name: "pushes", Value: int64(s.Pushes)},
+		{Name: "polls", Value: int64(s.Polls)}, {Name: "pushes", Value: int64(s.Pushes)}, {Name: "sdk clients", Value: int64(s.SDKClients)},
 		{Name: "conflicts", Value: int64(s.Conflicts)}, {Name: "retries", Value: int64(s.Retries)},
 	}
 	return h

@@ -1,0 +1,29 @@
+package nacos
+
+import "time"
+
+// raceEnabled tells that the race detector is on.
+const raceEnabled = sdkKeys == 0
+
+// AwaitSDK waits for SDK clients that linger after their store was closed.
+func AwaitSDK() {
+	for end := time.Now().Add(40 * time.Second); sdkLiving.Load() > 0 && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// Eager makes a store open SDK clients at once, also where the race detector is
+// on. To be called before Watch.
+func Eager(s *Store) *Store {
+	s.sdk.limit.Store(32)
+	s.sdk.patience.Store(0)
+	return s
+}
+
+// PlainUnderRace takes that back where the race detector is on, for tests that
+// make the SDK reconnect.
+func PlainUnderRace(s *Store) {
+	if raceEnabled {
+		s.sdk.limit.Store(0)
+	}
+}

@@ -1,0 +1,218 @@
+package nacos
+
+import (
+	"context"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/belay-mq/belay/nacos/server"
+)
+
+// covered waits until the SDK clients of n configs have called back.
+func covered(t *testing.T, s *Store, n int) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		have := s.Health().SDKClients
+		if have == n {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d of %d configs have an SDK client that works", have, n)
+		}
+	}
+}
+
+func sdkStore(t *testing.T, srv *server.Server) *Store {
+	t.Helper()
+	s, err := New(Config{Servers: []string{srv.Addr()}, PollInterval: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Eager(s)
+}
+
+// keysOf creates n configs and watches them.
+func keysOf(t *testing.T, s *Store, n int) (keys []Key, states []<-chan State) {
+	t.Helper()
+	for i := range n {
+		k := Key{DataID: testKey.DataID, Group: "sdk" + strings.Repeat("x", i+1)}
+		if _, err := s.Create(t.Context(), k, Content{Text: "a=1"}); err != nil && !strings.Contains(err.Error(), "changed meanwhile") {
+			t.Fatal(err)
+		}
+		keys, states = append(keys, k), append(states, s.Watch(t.Context(), k))
+	}
+	return keys, states
+}
+
+const maxSDK = 32
+
+// TestSDKPushes: the first 32 configs have a client each, and only the rest is
+// listened to on the own connection.
+func TestSDKPushes(t *testing.T) {
+	srv, err := server.Start(t.Context(), server.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = srv.Close(context.Background()) }()
+	s := sdkStore(t, srv)
+	defer func() {
+		if err := s.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	began := time.Now()
+	keys, states := keysOf(t, s, maxSDK+3)
+	covered(t, s, maxSDK)
+	t.Logf("%d clients after %v", maxSDK, time.Since(began))
+	for i, k := range keys {
+		if _, err := s.client.do(t.Context(), call{what: "publish", method: "POST", path: "/v1/cs/configs", form: publishForm(k, "a=2")}); err != nil {
+			t.Fatal(err)
+		}
+		for end := time.After(20 * time.Second); ; {
+			var st State
+			select {
+			case st = <-states[i]:
+			case <-end:
+				t.Fatalf("%s: not seen", k)
+			}
+			if st.Text == "a=2" {
+				break
+			}
+		}
+	}
+}
+
+func publishForm(k Key, text string) map[string][]string {
+	return map[string][]string{"dataId": {k.DataID}, "group": {k.Group}, "content": {text}}
+}
+
+// TestSDKClientsEnd opens and closes stores whose SDK clients are in use, and
+// counts goroutines and descriptors.
+func TestSDKClientsEnd(t *testing.T) {
+	srv, err := server.Start(t.Context(), server.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = srv.Close(context.Background()) }()
+	t.Setenv("TMPDIR", t.TempDir())
+	counts := func() (int, int) {
+		list, _ := os.ReadDir("/proc/self/fd")
+		return runtime.NumGoroutine(), len(list)
+	}
+	round := func() {
+		s := sdkStore(t, srv)
+		keysOf(t, s, 2)
+		covered(t, s, 2)
+		if err := s.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	round()
+	time.Sleep(200 * time.Millisecond)
+	goroutines, files := counts()
+	for range 25 {
+		round()
+	}
+	var g, f int
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if g, f = counts(); g <= goroutines+2 && f <= files+4 {
+			break
+		}
+	}
+	t.Logf("50 clients: goroutines %d, then %d; descriptors %d, then %d", goroutines, g, files, f)
+	if g > goroutines+2 || f > files+4 {
+		t.Errorf("left: goroutines %d, then %d; descriptors %d, then %d", goroutines, g, files, f)
+	}
+	if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) > 0 {
+		t.Errorf("directories left: %v, %v", left, err)
+	}
+}
+
+// TestSDKCloseInAnOutage: a silent server must not hold up Close.
+func TestSDKCloseInAnOutage(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the SDK reconnects without a lock")
+	}
+	for _, how := range []string{"frozen", "gone", "opening"} {
+		srv, err := server.Start(t.Context(), server.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := sdkStore(t, srv)
+		keysOf(t, s, 10)
+		if how == "opening" {
+			for end := time.Now().Add(20 * time.Second); s.push.current() == nil && time.Now().Before(end); {
+				time.Sleep(time.Millisecond)
+			}
+		} else {
+			covered(t, s, 10)
+		}
+		if how == "gone" {
+			if err := srv.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			srv.Faults().Freeze()
+		}
+		time.Sleep(300 * time.Millisecond)
+		began := time.Now()
+		if err := s.Close(context.Background()); err != nil || time.Since(began) > time.Second {
+			t.Errorf("%s: close: %v after %v", how, err, time.Since(began))
+		}
+		t.Logf("%s: closed after %v", how, time.Since(began))
+		srv.Faults().Reset()
+		_ = srv.Close(context.Background())
+	}
+}
+
+// TestSDKIdle measures 20 applications at rest.
+func TestSDKIdle(t *testing.T) {
+	if os.Getenv("BELAY_TEST_SOAK") != "1" {
+		t.Skip("takes half a minute; set BELAY_TEST_SOAK=1")
+	}
+	srv, err := server.Start(t.Context(), server.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = srv.Close(context.Background()) }()
+	s := sdkStore(t, srv)
+	defer func() { _ = s.Close(context.Background()) }()
+	keysOf(t, s, 20)
+	covered(t, s, 20)
+	time.Sleep(2 * time.Second)
+	before := cpu(t)
+	time.Sleep(20 * time.Second)
+	t.Logf("client and server together: %v of CPU in 20 s; goroutines %d", cpu(t)-before, runtime.NumGoroutine())
+}
+
+// TestSDKAfterRotation: a client whose token became void pushes again, with the
+// token of the store's next login.
+func TestSDKAfterRotation(t *testing.T) {
+	srv, err := server.Start(t.Context(), server.Config{Auth: &server.Auth{Users: []server.User{
+		{Name: "belay", Password: "secret", Grants: []server.Grant{{Namespace: "*", Write: true}}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = srv.Close(context.Background()) }()
+	s, err := New(Config{Servers: []string{srv.Addr()}, Username: "belay", Password: "secret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close(context.Background()) }()
+	keys, _ := keysOf(t, Eager(s), 1)
+	covered(t, s, 1)
+	srv.Faults().RotateTokenKey()
+	began, pushes := time.Now(), s.Health().Pushes
+	for text := "a="; s.Health().Pushes == pushes; text += "x" {
+		if time.Since(began) > 30*time.Second {
+			t.Fatal("no push any more")
+		}
+		// Refused until the store has logged in anew.
+		_, _ = s.client.do(t.Context(), call{what: "publish", method: "POST", path: "/v1/cs/configs", form: publishForm(keys[0], text)})
+		time.Sleep(500 * time.Millisecond)
+	}
+	t.Logf("pushes again after %v", time.Since(began))
+}
