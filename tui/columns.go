@@ -136,6 +136,9 @@ func stateWord(s fleet.State) string { return strings.ReplaceAll(string(s), "-",
 // stateText is glyph, word, progress and time of a row's state.
 func stateText(v *view, r *fleet.Row) string {
 	glyph, word, _ := v.st.State(r.State)
+	if !r.Stale.IsZero() {
+		word = "was " + word // the time that follows is not since when it is so
+	}
 	s := glyph + " " + word
 	switch r.State {
 	case fleet.Pausing, fleet.Resuming, fleet.Scaling, fleet.Starting:
@@ -148,7 +151,7 @@ func stateText(v *view, r *fleet.Row) string {
 		}
 	}
 	if !r.Stale.IsZero() {
-		s += ", " + cell.Age(v.age(r.Stale)) + " old"
+		s += " " + cell.Age(v.age(r.Stale)) + " ago"
 	}
 	return s
 }

@@ -549,6 +549,25 @@ func TestEdit(t *testing.T) {
 	})
 }
 
+// TestEditUnreadable: a text that no service could read has no effects to show and
+// is not offered for publishing.
+func TestEditUnreadable(t *testing.T) {
+	drive(t, 120, 40, func(d *driver) {
+		d.press("j", "e", "down", "end")
+		d.typed(`\u12`)
+		d.sees("line 2", "nothing of this text can be read")
+		d.lacks("→ absent", "absent →")
+		d.press("ctrl+s")
+		d.sees("mend it first")
+		d.lacks("Publish the toggle file")
+		d.wait(time.Second)
+		d.press("right", "enter")
+		if w := d.be.Writes(); len(w) != 0 {
+			t.Errorf("wrote %+v", w)
+		}
+	})
+}
+
 func TestRollBack(t *testing.T) {
 	drive(t, 120, 40, func(d *driver) {
 		d.press("3")

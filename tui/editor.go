@@ -157,6 +157,11 @@ func (d *editDialog) review(m *Model) tea.Cmd {
 		d.failed = "nothing has changed"
 		return nil
 	}
+	if f := d.parsed.Fatal; f != nil {
+		d.failed = fmt.Sprintf("line %d: %s; mend it first, services could not read this", f.Line, f.Text)
+		d.area.Go(f.Line)
+		return nil
+	}
 	if strings.TrimSpace(d.text) == "" {
 		d.failed = "Nacos keeps no empty file; to have no opinion, leave a comment in it"
 		return nil
@@ -319,6 +324,9 @@ func (d *editDialog) foot(m *Model, w int) []string {
 		out = append(out, problemLines(st, *d.parsed.Worst(), d.app.Name, w)...)
 	default:
 		out = append(out, st.OK.Paint("no fault"))
+	}
+	if d.parsed.Fatal != nil {
+		return append(out, st.Dim.Paint("nothing of this text can be read, so nothing of it would apply"))
 	}
 	changes := toggle.Diff(d.before, d.parsed)
 	const most = 4

@@ -130,6 +130,17 @@ func (d *driver) sees(texts ...string) {
 }
 
 // golden compares the picture with a file.
+// lacks fails if the screen shows one of the texts.
+func (d *driver) lacks(texts ...string) {
+	d.t.Helper()
+	screen := d.screen()
+	for _, text := range texts {
+		if strings.Contains(screen, text) {
+			d.t.Errorf("the screen shows %q:\n%s", text, screen)
+		}
+	}
+}
+
 func (d *driver) golden(name string) {
 	d.t.Helper()
 	s := d.m.View()

@@ -122,7 +122,9 @@ func (c *Control) planFile(ctx context.Context, snap *fleet.Snapshot, app string
 	after := before
 	if f.After != "" {
 		after = toggle.Parse(format, []byte(f.After))
-		f.Changes = toggle.Diff(before, after)
+		if after.Fatal == nil { // of what cannot be read nothing applies
+			f.Changes = toggle.Diff(before, after)
+		}
 		f.Diff = toggle.Unified([]byte(f.Base.Text), []byte(f.After), diffContext)
 	}
 	f.affect(snap)
