@@ -288,6 +288,12 @@ func TestWritesThatAreNotAllowed(t *testing.T) {
 		"bad concurrency":     {[]string{"scale", "AuditConsumer", "4..2", "--yes"}, exitUsage, "min ≤ max"},
 		"unknown flag":        {[]string{"pause", "--nosuch"}, exitUsage, "unknown flag"},
 		"unknown application": {[]string{"history", "nosuch"}, exitUsage, "there is no application"},
+		"no such app":         {[]string{"--app", "nosuch", "list"}, exitUsage, `there is no application "nosuch"`},
+		"no instances of it":  {[]string{"--app", "nosuch", "instances"}, exitUsage, `there is no application "nosuch"`},
+		"listed by name":      {[]string{"list", "NoSuchConsumer"}, exitUsage, "there is no listener"},
+		"history of nothing":  {[]string{"history", "order-service/NoSuchConsumer"}, exitUsage, "there is no listener"},
+		"no such version":     {[]string{"--app", "order-service", "rollback", "99999", "--yes"}, exitUsage, "no such version"},
+		"nothing to compare":  {[]string{"diff", "order-service", "99999"}, exitUsage, "there is no version"},
 		"unknown output":      {[]string{"list", "-o", "xml"}, exitUsage, "use one of"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,11 +47,17 @@ func newHistoryCmd(g *globals) *cobra.Command {
 		if err := o.check(); err != nil {
 			return err
 		}
-		_, listener, versions, end, err := g.versions(cmd.Context(), args)
+		b, listener, versions, end, err := g.versions(cmd.Context(), args)
 		if err != nil {
 			return err
 		}
 		defer end()
+		if listener != "" {
+			heard := slices.ContainsFunc(versions, func(v control.Version) bool { return changed(v, listener) })
+			if _, err := pick(b.Snapshot().Rows, args, true); err != nil && !heard {
+				return err
+			}
+		}
 		list := []fileVersion{}
 		var rows [][]string
 		for _, v := range versions {

@@ -133,7 +133,7 @@ func pick(rows []*fleet.Row, ids []string, must bool) ([]*fleet.Row, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(found) == 0 && must {
+		if len(found) == 0 && (must || !isPattern(id)) {
 			return nil, usageError("there is no listener %q; 'belay list' shows them", id)
 		}
 		for _, r := range found {
@@ -149,6 +149,8 @@ func pick(rows []*fleet.Row, ids []string, must bool) ([]*fleet.Row, error) {
 	})
 	return out, nil
 }
+
+func isPattern(id string) bool { return strings.ContainsAny(id, "*?[") }
 
 func pickOne(rows []*fleet.Row, id string) ([]*fleet.Row, error) {
 	application, listener, qualified := strings.Cut(id, "/")
@@ -170,7 +172,7 @@ func pickOne(rows []*fleet.Row, id string) ([]*fleet.Row, error) {
 			found = append(found, r)
 		}
 	}
-	if !qualified && len(found) > 1 && !strings.ContainsAny(id, "*?[") {
+	if !qualified && len(found) > 1 && !isPattern(id) {
 		names := make([]string, 0, len(found))
 		for _, r := range found {
 			names = append(names, r.ID.String())

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 
 	"github.com/belay-mq/belay/cmd/belay/internal/app"
 	"github.com/belay-mq/belay/cmd/belay/internal/config"
+	"github.com/belay-mq/belay/registry/fleet"
 )
 
 // Exit statuses; see 'belay help'.
@@ -307,5 +309,18 @@ func (g *globals) settledAs(ctx context.Context, c *config.Context, opts app.Opt
 		end()
 		return nil, nil, err
 	}
+	if opts.App != "" && !known(b.Snapshot(), opts.App) {
+		end()
+		return nil, nil, usageError("there is no application %q: it has no toggle file in context %s, and no instance of it reports", opts.App, c.Name)
+	}
 	return b, end, nil
+}
+
+// known tells whether an application has a toggle file, a listener or an instance.
+func known(s *fleet.Snapshot, name string) bool {
+	if a := s.App(name); a != nil && !a.File.Absent {
+		return true
+	}
+	return slices.ContainsFunc(s.Rows, func(r *fleet.Row) bool { return r.ID.App == name }) ||
+		slices.ContainsFunc(s.Instances, func(i *fleet.Instance) bool { return i.App == name })
 }

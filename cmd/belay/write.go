@@ -206,7 +206,7 @@ func (g *globals) carryOut(ctx context.Context, b *app.Backend, o *output, w wri
 // planError gives refusals of a plan the status of a usage error.
 func planError(err error) error {
 	switch {
-	case errors.Is(err, control.ErrReadOnly), errors.Is(err, control.ErrReasonRequired):
+	case errors.Is(err, control.ErrReadOnly), errors.Is(err, control.ErrReasonRequired), errors.Is(err, control.ErrNoVersion):
 		return &exitError{exitUsage, err}
 	case errors.Is(err, context.DeadlineExceeded):
 		return &app.UnreachableError{Server: "nacos", Err: err}

@@ -27,6 +27,8 @@ var (
 	ErrNothingToUndo = errors.New("there is no write of mine to undo")
 	// ErrNoHistory: the store keeps no history.
 	ErrNoHistory = errors.New("this server keeps no history of a toggle file")
+	// ErrNoVersion: the history has no version of that name.
+	ErrNoVersion = errors.New("there is no such version")
 	// ErrClosed: the control was closed.
 	ErrClosed = errors.New("control is closed")
 )

@@ -62,7 +62,7 @@ func (c *Control) version(ctx context.Context, app, id string) (Version, error) 
 		}
 		return v, nil
 	}
-	return Version{}, fmt.Errorf("roll %s back: there is no version %s among the newest %d", app, id, mostVersions)
+	return Version{}, fmt.Errorf("roll %s back: %w: %s is not among the newest %d", app, ErrNoVersion, id, mostVersions)
 }
 
 // keepStates completes an old version so that it leaves no listener in a state that
