@@ -86,6 +86,7 @@ func TestMistakes(t *testing.T) {
 		"unknown key":         {"label: PROD", "lable: PROD", 4, `unknown field "lable"`},
 		"unknown nested key":  {"namespace: prod", "namspace: prod", 7, `unknown field "namspace"`},
 		"no such context":     {"current-context: prod", "current-context: prd", 1, `there is no context "prd"`},
+		"a path as a name":    {"  demo:\n", "  ../../demo:\n", 21, "is no name for a context"},
 		"no variable":         {"${NACOS_PASSWORD}", "${NO_SUCH}", 9, "the environment has no NO_SUCH"},
 		"not a URL":           {"amqps://oncall:${RABBIT_PASSWORD}@rabbit/orders", "rabbit:5672", 12, "is no URL of the form amqp"},
 		"wrong database":      {"mysql://reader", "oracle://reader", 15, `"oracle" is no kind`},

@@ -11,7 +11,9 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
 )
 
 // Error is a mistake in the configuration.
@@ -46,6 +48,9 @@ func Parse(path string, data []byte, lookup func(string) (string, bool)) (*File,
 		return nil, YAMLError(path, err)
 	}
 	for name, c := range f.Contexts {
+		if !nameable(name) {
+			return nil, &Error{Path: path, Line: keyLine(data, name), Key: "contexts", Text: fmt.Sprintf("%q is no name for a context: use letters, digits, '.', '_' and '-', not '.' first; directories are named after it", name)}
+		}
 		if c == nil {
 			return nil, p.fail("$.contexts."+name, "the context is empty")
 		}
@@ -58,6 +63,21 @@ func Parse(path string, data []byte, lookup func(string) (string, bool)) (*File,
 		return nil, p.fail("$.current-context", fmt.Sprintf("there is no context %q; there are %s", f.CurrentContext, strings.Join(f.Names(), ", ")))
 	}
 	return f, nil
+}
+
+// nameable tells whether a context's name can be a directory's on any system.
+func nameable(name string) bool { return contextName.MatchString(name) }
+
+var contextName = regexp.MustCompile(`^[\p{L}\p{N}_-][\p{L}\p{N}._-]*$`)
+
+// keyLine finds the line of a key that a path cannot name.
+func keyLine(data []byte, key string) int {
+	for _, t := range lexer.Tokenize(string(data)) {
+		if t.Value == key && t.Next != nil && t.Next.Type == token.MappingValueType {
+			return t.Position.Line
+		}
+	}
+	return 0
 }
 
 // YAMLError turns the library's error into ours, with its line and without the excerpt
