@@ -6,6 +6,7 @@ import "time"
 func (s *consumer) workBatches() {
 	defer close(s.worked)
 	var held []*Delivery
+	row := 0 // batches that went back, in part at least, one after the other
 	for {
 		more, ok := s.box.take(nil, &s.halting)
 		if !ok {
@@ -19,8 +20,10 @@ func (s *consumer) workBatches() {
 			}
 			n := min(len(held), s.c.cfg.BatchSize)
 			s.inHand.Store(int32(n))
+			before := s.requeued.Load()
 			s.handleBatch(held[:n:n])
 			s.inHand.Store(0)
+			row = s.cool(row, s.requeued.Load() > before)
 			if held = held[n:]; len(held) > 0 {
 				held = s.fill(held)
 			}

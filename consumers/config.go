@@ -62,7 +62,8 @@ type Config struct {
 	// message. Default: 100 ms.
 	BatchTimeout time.Duration
 	// DefaultRequeue gives a message back to its queue when its handler fails
-	// without saying what is to become of it. Default: false, it is rejected.
+	// without saying what is to become of it; see RequeueBackoff for one that
+	// always fails. Default: false, it is rejected.
 	DefaultRequeue bool
 	// Exclusive asks for exclusive consumers; Max must be 1 then. Where another
 	// consumer has the queue the container waits for it. Default: false.
@@ -97,6 +98,11 @@ type Config struct {
 	// Recovery is the back-off between attempts to subscribe. It starts over
 	// after a session that lasted at least 10 s.
 	Recovery Backoff
+	// RequeueBackoff is how long a consumer waits after messages that went back
+	// to their queue one after the other: not after the first, then as for the
+	// attempts 1, 2, 3 and on; a message with another outcome begins anew. What
+	// was received waits meanwhile; a stop does not. Default: 100 ms to 10 s.
+	RequeueBackoff Backoff
 	// Retry says how often and how a failed message is tried again in place.
 	// Default: not at all.
 	Retry Retry
@@ -126,6 +132,8 @@ const (
 	DefaultScaleDownAfter  = 10 * time.Second
 	DefaultBatchSize       = 100
 	DefaultBatchTimeout    = 100 * time.Millisecond
+	DefaultRequeueMin      = 100 * time.Millisecond
+	DefaultRequeueMax      = 10 * time.Second
 )
 
 // orDefault sets *p to def where it is not positive.
@@ -163,6 +171,8 @@ func (cfg Config) withDefaults() (Config, error) {
 	orDefault(&cfg.BatchSize, DefaultBatchSize)
 	orDefault(&cfg.BatchTimeout, DefaultBatchTimeout)
 	cfg.Recovery = cfg.Recovery.withDefaults()
+	orDefault(&cfg.RequeueBackoff.Min, DefaultRequeueMin)
+	orDefault(&cfg.RequeueBackoff.Max, max(DefaultRequeueMax, cfg.RequeueBackoff.Min))
 	cfg.Retry = cfg.Retry.withDefaults()
 	cfg.Queues = append([]string(nil), cfg.Queues...)
 	args := amqp.Table{}

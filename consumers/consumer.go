@@ -164,6 +164,7 @@ func (s *consumer) seal() {
 func (s *consumer) work() {
 	defer close(s.worked)
 	var batch []*Delivery
+	row := 0 // messages that went back one after the other
 	for ok := true; ; {
 		if batch, ok = s.box.take(batch, &s.halting); !ok {
 			return
@@ -175,12 +176,35 @@ func (s *consumer) work() {
 				return
 			}
 			s.inHand.Store(1)
+			before := s.requeued.Load()
 			s.handle(d)
 			s.inHand.Store(0)
 			batch[i] = nil
+			row = s.cool(row, s.requeued.Load() > before)
 		}
 		s.rest()
 	}
+}
+
+// cool waits where messages go back to their queue one after the other: they come
+// again at once, and would otherwise go round as fast as broker and network can.
+// It returns how many went back in a row. A stop ends the wait.
+func (s *consumer) cool(row int, back bool) int {
+	if !back {
+		return 0
+	}
+	if row++; row == 1 {
+		return row
+	}
+	t := time.NewTimer(s.c.cfg.RequeueBackoff.Delay(row - 1))
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-s.retired:
+	case <-s.halt:
+	case <-s.ctx.Done():
+	}
+	return row
 }
 
 func (s *consumer) begin() {

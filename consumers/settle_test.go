@@ -62,6 +62,55 @@ func TestWhatBecomesOfAFailedMessage(t *testing.T) {
 	}
 }
 
+// TestAlwaysRequeued: what fails and goes back again and again must not go round as
+// fast as the machine can, and the wait must not hold up a stop.
+func TestAlwaysRequeued(t *testing.T) {
+	onServers(t, func(t *testing.T, s *server) {
+		s.declare(t, "q", nil)
+		s.publish(t, "q", 0, 1)
+		seen := newTally()
+		c := container(t, s.dial(t), consumers.Config{Queues: []string{"q"}, DefaultRequeue: true, RequeueBackoff: consumers.Backoff{Min: time.Second, Max: time.Minute}},
+			func(_ context.Context, d *consumers.Delivery) error {
+				seen.add(d.MessageId)
+				return errors.New("boom")
+			})
+		start(t, c)
+		eventually(t, "given back at once", func() bool { _, all := seen.total(); return all == 2 })
+		time.Sleep(300 * time.Millisecond)
+		if _, all := seen.total(); all != 2 {
+			t.Errorf("handled %d times within 0.3 s, want 2 and then a wait", all)
+		}
+		began := time.Now()
+		stop(t, c)
+		if took := time.Since(began); took > 700*time.Millisecond {
+			t.Errorf("the stop took %v", took)
+		}
+		if q := s.inspect(t, "q"); q.Messages != 1 {
+			t.Errorf("%d messages left, want 1", q.Messages)
+		}
+	})
+}
+
+// TestRequeueBackoffBeginsAnew: a message with another outcome ends the row.
+func TestRequeueBackoffBeginsAnew(t *testing.T) {
+	onServers(t, func(t *testing.T, s *server) {
+		s.declare(t, "q", nil)
+		s.publish(t, "q", 0, 40)
+		seen := newTally()
+		c := container(t, s.dial(t), consumers.Config{Queues: []string{"q"}, Prefetch: 1, RequeueBackoff: consumers.Backoff{Min: time.Hour}},
+			func(_ context.Context, d *consumers.Delivery) error {
+				seen.add(d.MessageId)
+				if !d.Redelivered {
+					return consumers.Requeue(nil)
+				}
+				return nil
+			})
+		start(t, c)
+		eventually(t, "all handled twice", func() bool { _, all := seen.total(); return all == 80 })
+		stop(t, c)
+	})
+}
+
 func TestManualAckFromElsewhereOutOfOrder(t *testing.T) {
 	onServers(t, func(t *testing.T, s *server) {
 		s.declare(t, "q", nil)
