@@ -196,6 +196,22 @@ func TestStale(t *testing.T) {
 }
 
 func TestRates(t *testing.T) {
+	for name, c := range map[string]struct {
+		failed, requeued uint64
+		err, in          float64
+	}{
+		"failures are dropped":         {20, 0, 10, 30},
+		"failures go back":             {20, 20, 10, 20},
+		"half of the failures go back": {20, 10, 10, 25},
+		"handlers give back by manual": {0, 20, 10, 20},
+	} {
+		t.Run(name, func(t *testing.T) { testRates(t, c.failed, c.requeued, c.err, c.in) })
+	}
+}
+
+// testRates lets one instance handle 20 messages each two seconds, while the queue
+// grows by 20 and handlers fail or give back some more.
+func testRates(t *testing.T, failed, requeued uint64, errs, in float64) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.file("enable=true")
 		r := running
@@ -213,13 +229,17 @@ func TestRates(t *testing.T) {
 			time.Sleep(2*time.Second - 150*time.Millisecond)
 			r.Handled += 20
 			r.Redelivered += 38
-			r.Failed += 20
+			r.Failed += failed
+			r.Requeued += requeued
 		}
-		row := w.expect(fleet.Running, "looping: redelivered 95 %")
+		row := w.row()
+		if failed > 0 {
+			row = w.expect(fleet.Running, "looping: redelivered 95 %")
+		}
 		for name, c := range map[string]struct {
 			got  observe.Number
 			want float64
-		}{"out": {row.OutRate, 10}, "err": {row.ErrRate, 10}, "redelivered": {row.Redeliv, 95}, "in": {row.InRate, 30}} {
+		}{"out": {row.OutRate, 10}, "err": {row.ErrRate, errs}, "in": {row.InRate, in}} {
 			if !c.got.Known || c.got.Value < c.want*0.99 || c.got.Value > c.want*1.01 {
 				t.Errorf("%s = %v, want %v", name, c.got, c.want)
 			}

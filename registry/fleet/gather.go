@@ -132,6 +132,9 @@ func (f *Fleet) gatherFiles(in *inputs, now time.Time, writers map[string]int) {
 		// A dashboard that may write carries out the changes of any application.
 		in.apps = append(in.apps, a.view(writers[name]+writers[""]))
 		v := fileView{known: a.known, toggles: a.toggles, changed: copyTimes(a.changed), stale: a.staleSince(now), watched: len(a.watchers)}
+		if a.watchErr != "" {
+			v.watched = 0 // the list is old
+		}
 		if len(a.problems) > 0 && a.problems[0].Loud {
 			v.loud = &a.problems[0]
 		}

@@ -22,8 +22,8 @@ type series struct {
 }
 
 type point struct {
-	at                           time.Time
-	handled, bad, redelivered, n float64
+	at                                        time.Time
+	handled, failed, requeued, redelivered, n float64
 }
 
 func (s *series) add(p point) {
@@ -32,7 +32,7 @@ func (s *series) add(p point) {
 		if !p.at.After(last.at) {
 			return
 		}
-		if p.handled < last.handled || p.bad < last.bad || p.redelivered < last.redelivered || p.n < last.n {
+		if p.handled < last.handled || p.failed < last.failed || p.requeued < last.requeued || p.redelivered < last.redelivered || p.n < last.n {
 			s.points = s.points[:0] // the counters began anew
 		}
 	}
@@ -67,7 +67,7 @@ func (r *rates) add(hosts []hostView, queues []*observe.Queue, now time.Time) {
 			r.hosts[name] = s
 		}
 		l := h.report
-		s.add(point{at: h.seen.Received, handled: float64(l.Handled), bad: float64(l.Failed + l.Requeued), redelivered: float64(l.Redelivered), n: float64(l.Handled + l.Failed)})
+		s.add(point{at: h.seen.Received, handled: float64(l.Handled), failed: float64(l.Failed), requeued: float64(l.Requeued), redelivered: float64(l.Redelivered), n: float64(l.Handled + l.Failed)})
 	}
 	for name, s := range r.hosts {
 		if k := len(s.points); k == 0 || now.Sub(s.points[k-1].at) > 2*window {
@@ -89,7 +89,7 @@ func (r *rates) fill(row *Row) {
 		row.InRate = sum(row.InRate, q.InRate)
 		row.OutRate = sum(row.OutRate, q.OutRate)
 	}
-	var out, bad, redelivered, n float64
+	var out, bad, dropped, redelivered, n float64
 	var at time.Time
 	known := false
 	for _, s := range r.hosts {
@@ -100,7 +100,11 @@ func (r *rates) fill(row *Row) {
 		known = true
 		dt := last.at.Sub(first.at).Seconds()
 		out += (last.handled - first.handled) / dt
-		bad += (last.bad - first.bad) / dt
+		failed, requeued := last.failed-first.failed, last.requeued-first.requeued
+		// A message that failed and went back is in both counters. What went
+		// back came from the queue and is in it again: nothing arrived.
+		bad += max(failed, requeued) / dt
+		dropped += max(failed-requeued, 0) / dt
 		redelivered += last.redelivered - first.redelivered
 		n += last.n - first.n
 		if at.IsZero() || last.at.Before(at) {
@@ -123,7 +127,7 @@ func (r *rates) fill(row *Row) {
 	row.Looping = n >= 5 && redelivered/n > 0.5 && bad > 0
 	if first, last, ok := r.ready.span(); ok && !row.InRate.Known {
 		row.InRate = observe.Number{
-			Value: max((last.n-first.n)/last.at.Sub(first.at).Seconds()+row.OutRate.Value+bad, 0),
+			Value: max((last.n-first.n)/last.at.Sub(first.at).Seconds()+row.OutRate.Value+dropped, 0),
 			At:    last.at, Source: observe.Derived, Known: true,
 		}
 	}

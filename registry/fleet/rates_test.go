@@ -10,13 +10,14 @@ import (
 func TestAnyCounterThatFallsBeganAnew(t *testing.T) {
 	at := time.Now()
 	for name, p := range map[string]point{
-		"handled":     {handled: 9, bad: 6, redelivered: 6, n: 16},
-		"bad":         {handled: 11, bad: 4, redelivered: 6, n: 16},
-		"redelivered": {handled: 11, bad: 6, redelivered: 4, n: 16},
-		"n":           {handled: 11, bad: 6, redelivered: 6, n: 14},
+		"handled":     {handled: 9, failed: 6, requeued: 6, redelivered: 6, n: 16},
+		"failed":      {handled: 11, failed: 4, requeued: 6, redelivered: 6, n: 16},
+		"redelivered": {handled: 11, failed: 6, requeued: 6, redelivered: 4, n: 16},
+		"requeued":    {handled: 11, failed: 6, requeued: 4, redelivered: 6, n: 16},
+		"n":           {handled: 11, failed: 6, requeued: 6, redelivered: 6, n: 14},
 	} {
 		var s series
-		s.add(point{at: at, handled: 10, bad: 5, redelivered: 5, n: 15})
+		s.add(point{at: at, handled: 10, failed: 5, requeued: 5, redelivered: 5, n: 15})
 		p.at = at.Add(2 * time.Second)
 		s.add(p)
 		if _, _, ok := s.span(); ok {
