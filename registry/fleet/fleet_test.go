@@ -48,7 +48,7 @@ func TestStates(t *testing.T) {
 		"starting":                       {nil, map[string]presence.ListenerReport{"a": starting}, 0, 0, fleet.Starting, ""},
 		"drift":                          {[]string{"enable=false"}, map[string]presence.ListenerReport{"a": running, "b": stopped}, 1, 11 * time.Second, fleet.Drift, "running although paused: a"},
 		"drift the other way":            {[]string{"enable=true"}, map[string]presence.ListenerReport{"a": stopped}, 0, 11 * time.Second, fleet.Drift, "stopped although wanted running: a"},
-		"the broker shows more":          {[]string{"enable=false"}, map[string]presence.ListenerReport{"a": stopped}, 2, 11 * time.Second, fleet.Drift, "wanted paused, broker shows 2"},
+		"the broker shows more":          {[]string{"enable=false"}, map[string]presence.ListenerReport{"a": stopped}, 2, 11 * time.Second, fleet.Drift, "wanted paused, broker shows 2, 2 of nobody who reports"},
 		"the broker shows none":          {[]string{"enable=true"}, map[string]presence.ListenerReport{"a": running}, 0, 11 * time.Second, fleet.Drift, "wanted running, broker shows 0"},
 		"it shows more, no opinion":      {nil, map[string]presence.ListenerReport{"a": stopped}, 2, 11 * time.Second, fleet.Drift, "reported stopped, broker shows 2"},
 		"it shows none, no opinion":      {nil, map[string]presence.ListenerReport{"a": running}, 0, 11 * time.Second, fleet.Drift, "reported running, broker shows 0"},

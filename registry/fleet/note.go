@@ -191,7 +191,12 @@ func (f *facts) disputeNote(off bool) string {
 	case shown > 0:
 		says = "reported stopped"
 	}
-	return fmt.Sprintf("%s, broker shows %d", says, shown)
+	text := fmt.Sprintf("%s, broker shows %d", says, shown)
+	if more := shown - f.row.Actual.Consumers; more > 0 && f.row.Actual.Known {
+		// A service without presence, another team's, or an instance that is lost.
+		text += fmt.Sprintf(", %d of nobody who reports", more)
+	}
+	return text
 }
 
 func since(t time.Time) string {
