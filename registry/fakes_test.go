@@ -54,6 +54,7 @@ type listener struct {
 	mu        sync.Mutex
 	status    consumers.Status
 	calls     []string
+	hangs     bool // Start and Scale return only when their context ends
 	stopTakes time.Duration
 	scaleErr  error
 	onChange  []func()
@@ -78,7 +79,12 @@ func (l *listener) set(state consumers.State, call string) {
 	}
 }
 
-func (l *listener) Start(_ context.Context, c consumers.Cause) error {
+func (l *listener) Start(ctx context.Context, c consumers.Cause) error {
+	if l.hangs {
+		l.set(consumers.Starting, "start by "+c.By)
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	l.set(consumers.Running, "start by "+c.By)
 	return nil
 }
@@ -94,7 +100,11 @@ func (l *listener) Stop(ctx context.Context, c consumers.Cause) (consumers.StopR
 	return consumers.StopReport{}, nil
 }
 
-func (l *listener) Scale(_ context.Context, lo, hi int) error {
+func (l *listener) Scale(ctx context.Context, lo, hi int) error {
+	if l.hangs {
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.scaleErr != nil {

@@ -47,8 +47,8 @@ func (k *keeper) want(t toggle.Toggle, all map[string]toggle.Toggle) {
 	k.wish++
 }
 
-// run carries out wishes until ctx ends. A newer wish takes over from a stop that is
-// still draining.
+// run carries out wishes until ctx ends. A newer wish takes over from a call that has
+// not returned: a stop that drains, a start that waits for the broker.
 func (k *keeper) run(ctx context.Context) {
 	for {
 		next := k.apply(ctx)
@@ -80,7 +80,7 @@ func (k *keeper) apply(ctx context.Context) time.Duration {
 		return 0
 	}
 	k.reg.mu.Lock()
-	k.started, k.done = true, wish
+	k.started, k.done = k.started || k.wish == wish, wish // what was overtaken decided nothing
 	k.settled = err == nil && k.wish == wish
 	k.err, k.errAt = err, time.Now()
 	if err == nil {
@@ -119,11 +119,11 @@ func (k *keeper) untilNext() time.Duration {
 func (k *keeper) step(ctx context.Context, t *toggle.Toggle, first bool, wish uint64) error {
 	if t == nil {
 		if first && k.listener.Status().AutoStartup {
-			return k.start(ctx, consumers.Cause{By: "autostart"})
+			return k.start(ctx, consumers.Cause{By: "autostart"}, wish)
 		}
 		return nil
 	}
-	if err := k.scale(ctx, t); err != nil {
+	if err := k.scale(ctx, t, wish); err != nil || k.newerThan(wish) {
 		return err
 	}
 	w := WantedAt(*t, time.Now())
@@ -131,11 +131,11 @@ func (k *keeper) step(ctx context.Context, t *toggle.Toggle, first bool, wish ui
 	switch {
 	case w.Enable == nil:
 		if first && st.AutoStartup {
-			return k.start(ctx, consumers.Cause{By: "autostart"})
+			return k.start(ctx, consumers.Cause{By: "autostart"}, wish)
 		}
 	case *w.Enable:
 		if !active(st.State) {
-			return k.start(ctx, causeOf(t))
+			return k.start(ctx, causeOf(t), wish)
 		}
 	default:
 		if st.State != consumers.Stopped || first {
@@ -154,7 +154,7 @@ func active(s consumers.State) bool {
 	return false
 }
 
-func (k *keeper) scale(ctx context.Context, t *toggle.Toggle) error {
+func (k *keeper) scale(ctx context.Context, t *toggle.Toggle, wish uint64) error {
 	if t.Min == nil && t.Max == nil {
 		return nil
 	}
@@ -172,12 +172,9 @@ func (k *keeper) scale(ctx context.Context, t *toggle.Toggle) error {
 	if lo < 1 || hi < lo {
 		return fmt.Errorf("concurrency %d to %d of %s is not possible (the file says %s to %s); set both with min ≥ 1 and max ≥ min", lo, hi, k.id, number(t.Min), number(t.Max))
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	if err := k.listener.Scale(ctx, lo, hi); err != nil {
-		return fmt.Errorf("scale %s to %d–%d: %w", k.id, lo, hi, err)
-	}
-	return nil
+	return k.call(ctx, fmt.Sprintf("scale %s to %d–%d", k.id, lo, hi), callTimeout, wish, func(ctx context.Context) error {
+		return k.listener.Scale(ctx, lo, hi)
+	})
 }
 
 func number(n *int) string {
@@ -187,32 +184,36 @@ func number(n *int) string {
 	return fmt.Sprint(*n)
 }
 
-func (k *keeper) start(ctx context.Context, why consumers.Cause) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	if err := k.listener.Start(ctx, why); err != nil {
-		return fmt.Errorf("start %s: %w", k.id, err)
-	}
-	return nil
+func (k *keeper) start(ctx context.Context, why consumers.Cause, wish uint64) error {
+	return k.call(ctx, "start "+k.id, callTimeout, wish, func(ctx context.Context) error {
+		return k.listener.Start(ctx, why)
+	})
 }
 
-// stop returns when the listener has stopped, or as soon as there is a newer wish:
-// the listener then goes on draining by itself and the wish decides.
+// stop has no bound: the drain has its own.
 func (k *keeper) stop(ctx context.Context, why consumers.Cause, wish uint64) error {
+	return k.call(ctx, "stop "+k.id, 0, wish, func(ctx context.Context) error {
+		_, err := k.listener.Stop(ctx, why)
+		return err
+	})
+}
+
+// call returns when do has, or as soon as there is a newer wish: the listener then
+// goes on by itself, and the wish decides. A limit of 0 is none.
+func (k *keeper) call(ctx context.Context, what string, limit time.Duration, wish uint64, do func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	if limit > 0 {
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
 	done := make(chan error, 1)
-	k.reg.wg.Go(func() {
-		done <- k.reg.guarded("stop of "+k.id, func() error {
-			_, err := k.listener.Stop(ctx, why)
-			return err
-		})
-	})
+	k.reg.wg.Go(func() { done <- k.reg.guarded(what, func() error { return do(ctx) }) })
 	for {
 		select {
 		case err := <-done:
 			if err != nil {
-				return fmt.Errorf("stop %s: %w", k.id, err)
+				return fmt.Errorf("%s: %w", what, err)
 			}
 			return nil
 		case <-k.wake:

@@ -185,6 +185,32 @@ func TestASlowStopDelaysNoOther(t *testing.T) {
 	})
 }
 
+// TestAPauseOvertakes: whoever pauses must not wait for a start or a scale that hangs.
+func TestAPauseOvertakes(t *testing.T) {
+	for name, lines := range map[string][]string{
+		"a start": {"enable=true"},
+		"a scale": {"enable=true", "concurrentConsumers=3", "maxConcurrentConsumers=4"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := newListener("A")
+				a.hangs = true
+				b := run(t, registry.Config{}, a)
+				b.store.say(entry(0, "A", lines...))
+				time.Sleep(time.Second)
+				a.did()
+				began := time.Now()
+				b.store.say(entry(0, "A", "enable=false"))
+				expect(t, a, "stop by toggle")
+				if took := time.Since(began); took > 0 {
+					t.Errorf("the stop came after %v", took)
+				}
+				b.end()
+			})
+		})
+	}
+}
+
 func TestPlannedWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newListener("A")
