@@ -153,7 +153,7 @@ func TestOutageInATerminal(t *testing.T) {
 		m.text(":outage " + server)
 		m.keys("Enter")
 		if server == "broker" {
-			m.see(20*time.Second, "rabbit is down", "rabbit ✗", "s old")
+			m.see(20*time.Second, "rabbit is down", "rabbit ✗", "was running", "s ago")
 		} else {
 			m.see(30*time.Second, "nacos is down", "nacos ✗")
 		}
