@@ -69,6 +69,8 @@
 // new ones, and the own connection serves alone. So it does where TLS.ServerName
 // or TLS.CertFile is set (the SDK would check the certificate against the host,
 // and end the process where it cannot read a client certificate on a reconnect),
+// with newer versions of the SDK than v2.3.2 (from v2.3.4 on, closing a client may
+// end the process),
 // and in a build with the race detector (the SDK replaces a broken connection
 // without a lock).
 //

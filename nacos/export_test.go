@@ -15,7 +15,9 @@ func AwaitSDK() {
 // Eager makes a store open SDK clients at once, also where the race detector is
 // on. To be called before Watch.
 func Eager(s *Store) *Store {
-	s.sdk.limit.Store(32)
+	if sdkSafe {
+		s.sdk.limit.Store(32)
+	}
 	s.sdk.patience.Store(0)
 	return s
 }

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nacos-group/nacos-sdk-go/v2/common/constant"
 	"github.com/nacos-group/nacos-sdk-go/v2/common/logger"
 	"github.com/nacos-group/nacos-sdk-go/v2/util"
 )
@@ -102,6 +103,9 @@ func (l *sdkLog) Error(...any)                   { l.tell("error without a forma
 func (l *sdkLog) Warnf(format string, _ ...any)  { l.tell(format) }
 func (l *sdkLog) Errorf(format string, _ ...any) { l.tell(format) }
 
+// Close is asked for by newer versions of the SDK than the one that is required.
+func (*sdkLog) Close() error { return nil }
+
 var prepareSDK = sync.OnceFunc(func() {
 	silenceSDK()
 	util.LocalIP() // fills a global without a lock
@@ -116,6 +120,12 @@ func (s *Store) tokenFor() (string, error) {
 
 // sdkWork names the functions of the SDK that must not run when a client ends.
 var sdkWork = []string{"config_client.(*ConfigClient).asyncNotifyListenConfig", "config_client.(*ConfigClient).executeConfigListen"}
+
+// sdkSafe tells that clients of this version of the SDK may be closed: from
+// v2.3.4 on, which calls itself v2.3.3, it takes a closed one out of its global
+// table without a lock, and that ends the process when another client sends a
+// request meanwhile. v2.3.2, the required one, calls itself v2.2.7.
+const sdkSafe = constant.CLIENT_VERSION == "Nacos-Go-Client:v2.2.7"
 
 // sdkLabel marks the goroutines that a client starts, and those which they start.
 const sdkLabel = "belay-nacos-client"

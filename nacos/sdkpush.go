@@ -48,7 +48,9 @@ type sdkPush struct {
 
 func newSDKPush(s *Store) *sdkPush {
 	p := &sdkPush{store: s, wake: make(chan struct{}, 1), clients: map[*cell]*sdkClient{}}
-	p.limit.Store(sdkKeys)
+	if sdkSafe {
+		p.limit.Store(sdkKeys)
+	}
 	p.patience.Store(int64(sdkPatience))
 	return p
 }

@@ -91,4 +91,8 @@ func TestNewestSDK(t *testing.T) {
 	if out, err := command(t, ".", env, "go", "test", "-count=1", "-timeout=150s", "-run=^(TestSDK|TestSDKAuthorisation)$", "."); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
+	// The store opens no client of it, but is built on its definitions.
+	if out, err := command(t, root, env, "go", "test", "-count=1", "-timeout=150s", "-run=^(TestRapidChanges|TestTransports|TestNothingIsLeft)$", "./nacos"); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
 }
