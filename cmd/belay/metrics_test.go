@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -38,4 +40,41 @@ func TestMetrics(t *testing.T) {
 		}
 		return strings.Contains(string(body), `listener="AuditConsumer"`), string(body)
 	})
+}
+
+// An address that is taken is said before anything is hosted.
+func TestMetricsAddressIsTaken(t *testing.T) {
+	configPath := startDemo(t)
+	listeners := filepath.Join(t.TempDir(), "listeners.yaml")
+	if err := os.WriteFile(listeners, []byte("app: order-service\nlisteners:\n  - {id: AuditConsumer, queues: [audit], handler: discard}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	code, _, stderr := belay(t, "--config", configPath, "run", "-f", listeners, "--metrics", l.Addr().String())
+	if code != exitUsage || !strings.Contains(stderr, "--metrics "+l.Addr().String()) {
+		t.Errorf("exit %d, %s", code, stderr)
+	}
+}
+
+type brokenHost struct{}
+
+func (brokenHost) Run(context.Context) error { return errors.New("boom") }
+
+// Listeners that cannot be hosted close the dashboard, which says why.
+func TestBrokenHostClosesTheDashboard(t *testing.T) {
+	err := runBeside(t.Context(), brokenHost{}, func(ctx context.Context) error {
+		select {
+		case <-ctx.Done():
+		case <-time.After(20 * time.Second):
+			t.Error("the dashboard stays open")
+		}
+		return nil
+	})
+	if err == nil || !strings.Contains(err.Error(), "not hosted any more: boom") {
+		t.Errorf("err = %v", err)
+	}
 }

@@ -86,14 +86,22 @@ func (g *globals) runListeners(ctx context.Context, f runFlags) error {
 		defer servers.Close(context.WithoutCancel(ctx))
 		c = servers.Context
 	}
+	var metrics net.Listener
+	if f.metrics != "" {
+		var lc net.ListenConfig
+		if metrics, err = lc.Listen(ctx, "tcp", f.metrics); err != nil {
+			return usageError("--metrics %s: %w", f.metrics, err)
+		}
+		defer metrics.Close() // where the host cannot be made
+	}
 	host, err := app.NewHost(ctx, declared.Host(c, app.HostConfig{
 		Instance: f.instance, Logger: log, StateDir: config.StateDir(), Timed: g.timed(c, declared.App),
 	}))
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
-	if f.metrics != "" {
-		stop, err := serveMetrics(ctx, f.metrics, host.Containers(), log)
+	if metrics != nil {
+		stop, err := serveMetrics(ctx, metrics, host.Containers(), log)
 		if err != nil {
 			return err
 		}
@@ -102,13 +110,30 @@ func (g *globals) runListeners(ctx context.Context, f runFlags) error {
 	if !f.tui {
 		return host.Run(ctx)
 	}
+	return runBeside(ctx, host, func(ctx context.Context) error { return g.dashboard(ctx, c, servers) })
+}
+
+// runBeside hosts the listeners while the dashboard is open. Listeners that cannot be
+// hosted any more close it: it would show a picture of something that does not run.
+func runBeside(ctx context.Context, host interface{ Run(context.Context) error }, dashboard func(context.Context) error) error {
 	hosting, stop := context.WithCancel(ctx)
 	defer stop()
+	open, closeIt := context.WithCancel(ctx)
+	defer closeIt()
 	done := make(chan error, 1)
-	go func() { done <- host.Run(hosting) }()
-	err = g.dashboard(ctx, c, servers)
+	go func() {
+		err := host.Run(hosting)
+		if err != nil {
+			closeIt()
+		}
+		done <- err
+	}()
+	err := dashboard(open)
 	stop()
-	return errors.Join(err, <-done)
+	if failed := <-done; failed != nil {
+		return fmt.Errorf("the listeners are not hosted any more: %w", failed)
+	}
+	return err
 }
 
 // startEmbedded starts the embedded servers of a context and says where their
@@ -128,15 +153,10 @@ func (g *globals) startEmbedded(ctx context.Context, c *config.Context, dir stri
 const metricsTimeout = 5 * time.Second
 
 // serveMetrics serves the containers' metrics until stop is called.
-func serveMetrics(ctx context.Context, addr string, containers []*consumers.Container, log *slog.Logger) (stop func(), err error) {
+func serveMetrics(ctx context.Context, l net.Listener, containers []*consumers.Container, log *slog.Logger) (stop func(), err error) {
 	reg := prometheus.NewRegistry()
 	if err := reg.Register(consumers.NewCollector(func() []*consumers.Container { return containers })); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
-	}
-	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", addr)
-	if err != nil {
-		return nil, usageError("--metrics %s: %w", addr, err)
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
