@@ -30,6 +30,10 @@ func (e *SignalError) Error() string { return "the dashboard was ended by " + e.
 // then the terminal is restored without it.
 const endWithin = 2 * time.Second
 
+// framesPerSecond is how often a frame may go out. The renderer wakes up that often
+// also where nothing changes, and a key is seen after half the time between two.
+const framesPerSecond = 30
+
 // Run has the terminal and shows the dashboard until the user quits (nil), the
 // context ends (its cause), a signal ends it (*SignalError) or it crashes (*Crash). In
 // every case the terminal is as it was before. A terminal that goes away ends it
@@ -55,7 +59,7 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	m.term = t
-	r.p = tea.NewProgram(r, tea.WithContext(ctx), tea.WithInput(t.reader), tea.WithOutput(out), tea.WithAltScreen(),
+	r.p = tea.NewProgram(r, tea.WithContext(ctx), tea.WithInput(t.reader), tea.WithOutput(out), tea.WithAltScreen(), tea.WithFPS(framesPerSecond),
 		tea.WithoutSignalHandler(), tea.WithoutCatchPanics())
 
 	sig := make(chan os.Signal, 1)

@@ -130,6 +130,14 @@ func TestDashboardInATerminal(t *testing.T) {
 	m.keys("Tab", "Tab", "Right")
 	m.confirm("resume done")
 	m.see(5*time.Second, "● running")
+	for _, screen := range []struct{ key, title string }{{"2", "Feed"}, {"3", "History"}, {"4", "Instances"}, {"5", "Health"}} {
+		m.text(screen.key)
+		m.see(10*time.Second, screen.title)
+		if s := m.screen(); strings.Contains(s, "guest:guest") {
+			t.Errorf("%s shows a password:\n%s", screen.title, s)
+		}
+	}
+	m.text("1")
 	m.keys("Escape") // clears the filter; only then, or escape and q would be one key, alt-q
 	m.see(5*time.Second, "9 listeners")
 	m.text("q")
