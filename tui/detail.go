@@ -260,14 +260,12 @@ func (d *detail) instances() []string {
 	for i := range d.row.Hosts {
 		h := &d.row.Hosts[i]
 		p := &h.Report
-		state, how := strings.ReplaceAll(p.State, "-", " "), st.Plain
+		state, how := containerGlyph(p.State)+" "+strings.ReplaceAll(p.State, "-", " "), st.Warn
 		switch {
 		case h.Lost:
 			state, how = "✗ lost", st.Bad
 		case h.Applied:
-			state, how = containerGlyph(p.State)+" "+state, st.OK
-		default:
-			state, how = containerGlyph(p.State)+" "+state, st.Warn
+			how = st.OK
 		}
 		cons := fmt.Sprintf("%d/%d-%d", p.Consumers, p.Min, p.Max)
 		line := "   " + cell.Left(cell.Clean(h.Instance), wide) + "  " + how.Paint(cell.Left(cell.Clean(state), 14)) + "  " + cell.Left(cons, 7) +

@@ -42,7 +42,6 @@ type Model struct {
 	dialogs []dialog
 
 	typing *field.Field // of the filter that is being typed; nil when none is
-	before string       // the filter before it was typed
 	notice string       // one sentence in place of the hints
 	until  time.Time    // when the notice goes
 	bad    bool         // the notice is about something that failed
