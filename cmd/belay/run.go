@@ -40,7 +40,10 @@ application: they start, stop and scale as it says, and report to every dashboar
       handler: {http: {url: "http://127.0.0.1:8080/ledger"}}
 
 A listener may also have prefetch, manual-startup, exclusive, force-stop, attempts and
-shutdown-timeout. Ends on SIGINT or SIGTERM after a clean stop.`
+shutdown-timeout. With requeue-on-error a message that fails goes back to its queue; one that
+fails again and again is slowed down, to one try in ten seconds at most. Queues with a single
+active consumer want force-stop: RabbitMQ 3.10 can crash one whose consumer is cancelled
+while messages wait. Ends on SIGINT or SIGTERM after a clean stop.`
 
 type runFlags struct {
 	file, metrics, dir, instance string
