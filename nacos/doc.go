@@ -64,8 +64,10 @@
 // A client that is closed with a request under way or a push waiting inside
 // would leave goroutines for ever, so it is closed when its goroutines' stacks
 // show that it is idle. With a silent server that takes up to 24 seconds, which
-// Close does not wait for. What cannot be taken back: the SDK keeps every closed
-// client in a global table. After 4096 clients in a process's life there are no
+// Close does not wait for. What cannot be taken back: a failure that one client
+// reports in the microseconds in which another one is made and has its own file
+// logger in place leaves that logger's goroutine behind, and the SDK keeps every
+// closed client in a global table. After 4096 clients in a process's life there are no
 // new ones, and the own connection serves alone. So it does where TLS.ServerName
 // or TLS.CertFile is set (the SDK would check the certificate against the host,
 // and end the process where it cannot read a client certificate on a reconnect),

@@ -30,6 +30,7 @@ type sdkLogin struct{ store *Store }
 var errSDKRequest = errors.New("nacos: the SDK asks nothing over HTTP here")
 
 func (l sdkLogin) Post(string, http.Header, uint64, map[string]string) (*http.Response, error) {
+	silenceSDK() // this is asked for while a client is made, when its own logger is in place
 	token, err := l.store.tokenFor()
 	if err != nil {
 		return nil, err

@@ -89,7 +89,7 @@ func OrderOutage(ctx context.Context, dir, name string, lasts time.Duration) err
 	var dialer net.Dialer
 	c, err := dialer.DialContext(ctx, "unix", commandSocket(dir))
 	if err != nil {
-		return fmt.Errorf("no demo runs in %s: %w", dir, err)
+		return fmt.Errorf("no demo runs in %s (--dir names another directory): %w", dir, err)
 	}
 	defer c.Close()
 	if deadline, ok := ctx.Deadline(); ok {
