@@ -198,20 +198,22 @@ func TestStale(t *testing.T) {
 func TestRates(t *testing.T) {
 	for name, c := range map[string]struct {
 		failed, requeued uint64
+		grows            float64 // the queue, in two seconds
 		err, in          float64
 	}{
-		"failures are dropped":         {20, 0, 10, 30},
-		"failures go back":             {20, 20, 10, 20},
-		"half of the failures go back": {20, 10, 10, 25},
-		"handlers give back by manual": {0, 20, 10, 20},
+		"failures are dropped":         {20, 0, 20, 10, 30},
+		"the queue drains":             {20, 0, -20, 10, 10},
+		"failures go back":             {20, 20, 20, 10, 20},
+		"half of the failures go back": {20, 10, 20, 10, 25},
+		"handlers give back by manual": {0, 20, 20, 10, 20},
 	} {
-		t.Run(name, func(t *testing.T) { testRates(t, c.failed, c.requeued, c.err, c.in) })
+		t.Run(name, func(t *testing.T) { testRates(t, c.failed, c.requeued, c.grows, c.err, c.in) })
 	}
 }
 
 // testRates lets one instance handle 20 messages each two seconds, while the queue
-// grows by 20 and handlers fail or give back some more.
-func testRates(t *testing.T, failed, requeued uint64, errs, in float64) {
+// grows or drains, and handlers fail or give back some more.
+func testRates(t *testing.T, failed, requeued uint64, grows, errs, in float64) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.file("enable=true")
 		r := running
@@ -219,11 +221,11 @@ func testRates(t *testing.T, failed, requeued uint64, errs, in float64) {
 			w.report("a", r)
 			w.mu.Lock()
 			id := observe.QueueID{VHost: "/", Name: "q"}
-			var ready float64
+			ready := 1000.0
 			if q := w.queues[id]; q != nil {
 				ready = q.Ready.Value
 			}
-			w.queues[id] = &observe.Queue{ID: id, Ready: observe.Number{Value: ready + 20, At: time.Now(), Source: observe.Declare, Known: true}}
+			w.queues[id] = &observe.Queue{ID: id, Ready: observe.Number{Value: ready + grows, At: time.Now(), Source: observe.Declare, Known: true}}
 			w.mu.Unlock()
 			w.row()
 			time.Sleep(2*time.Second - 150*time.Millisecond)

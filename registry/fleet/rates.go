@@ -26,20 +26,26 @@ type point struct {
 	handled, failed, requeued, redelivered, n float64
 }
 
+// add takes a reading of something that may rise and fall.
 func (s *series) add(p point) {
-	if k := len(s.points); k > 0 {
-		last := s.points[k-1]
-		if !p.at.After(last.at) {
-			return
-		}
-		if p.handled < last.handled || p.failed < last.failed || p.requeued < last.requeued || p.redelivered < last.redelivered || p.n < last.n {
-			s.points = s.points[:0] // the counters began anew
-		}
+	if k := len(s.points); k > 0 && !p.at.After(s.points[k-1].at) {
+		return
 	}
 	s.points = append(s.points, p)
 	for len(s.points) > 2 && p.at.Sub(s.points[0].at) > window {
 		s.points = s.points[1:]
 	}
+}
+
+// count takes a reading of counters: where one fell they began anew.
+func (s *series) count(p point) {
+	if k := len(s.points); k > 0 {
+		last := s.points[k-1]
+		if p.at.After(last.at) && (p.handled < last.handled || p.failed < last.failed || p.requeued < last.requeued || p.redelivered < last.redelivered || p.n < last.n) {
+			s.points = s.points[:0]
+		}
+	}
+	s.add(p)
 }
 
 // span returns the oldest and newest reading, and false while there is no time between.
@@ -67,7 +73,7 @@ func (r *rates) add(hosts []hostView, queues []*observe.Queue, now time.Time) {
 			r.hosts[name] = s
 		}
 		l := h.report
-		s.add(point{at: h.seen.Received, handled: float64(l.Handled), failed: float64(l.Failed), requeued: float64(l.Requeued), redelivered: float64(l.Redelivered), n: float64(l.Handled + l.Failed)})
+		s.count(point{at: h.seen.Received, handled: float64(l.Handled), failed: float64(l.Failed), requeued: float64(l.Requeued), redelivered: float64(l.Redelivered), n: float64(l.Handled + l.Failed)})
 	}
 	for name, s := range r.hosts {
 		if k := len(s.points); k == 0 || now.Sub(s.points[k-1].at) > 2*window {
