@@ -198,7 +198,7 @@ func (k *keeper) stop(ctx context.Context, why consumers.Cause, wish uint64) err
 	})
 }
 
-// call returns when do has, or as soon as there is a newer wish: the listener then
+// call returns when do has. A newer wish ends the context of do: the listener then
 // goes on by itself, and the wish decides. A limit of 0 is none.
 func (k *keeper) call(ctx context.Context, what string, limit time.Duration, wish uint64, do func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)

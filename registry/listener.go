@@ -12,6 +12,7 @@ import (
 // Listener is what a registry controls; *consumers.Container is one.
 type Listener interface {
 	ListenerID() string
+	// Start and Scale return soon after their context ends: a newer wish waits for that.
 	Start(context.Context, consumers.Cause) error
 	// Stop may take as long as the drain; when its context ends it returns and the
 	// stop goes on.

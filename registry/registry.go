@@ -283,8 +283,8 @@ func (r *Registry) take(s nacos.State) {
 	r.file = File{MD5: s.MD5, AppliedAt: time.Now(), Absent: s.Absent}
 	r.put(f)
 	r.mu.Unlock()
-	if !s.Absent {
-		r.keepFile(s.Text)
+	if _, known := r.keptFile(); known || !s.Absent {
+		r.keepFile(s.Text) // of a deleted file an empty text: it asks for nothing
 	}
 }
 
@@ -335,7 +335,7 @@ func (r *Registry) withoutFile(why string) {
 	case kept:
 		r.log.Warn(why + "; the toggle file of an earlier run is in force")
 		// Err stays: the newest text is not in force.
-		r.file.MD5, r.file.AppliedAt, r.file.Kept = sum(text), time.Now(), true
+		r.file.MD5, r.file.AppliedAt, r.file.Kept, r.file.Absent = sum(text), time.Now(), true, len(text) == 0
 		r.put(f)
 	case r.cfg.WithoutToggles == Hold:
 		r.log.Warn(why + " and none is kept; holding every listener")

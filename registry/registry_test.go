@@ -267,6 +267,27 @@ func TestWithoutNacos(t *testing.T) {
 			b.end()
 		})
 	})
+	t.Run("a deleted file is not kept", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			a := newListener("A")
+			b := run(t, registry.Config{StateDir: dir}, a)
+			b.store.say(entry(0, "A", "enable=false"))
+			expect(t, a, "stop by toggle")
+			b.store.say("")
+			expect(t, a)
+			b.end()
+		})
+		synctest.Test(t, func(t *testing.T) {
+			a := newListener("A")
+			b := run(t, registry.Config{StateDir: dir}, a)
+			time.Sleep(10*time.Second + time.Millisecond)
+			expect(t, a, "start by autostart")
+			if f := b.reg.Snapshot().File; !f.Kept || !f.Absent {
+				t.Errorf("file %+v, want what is kept of a deleted one", f)
+			}
+			b.end()
+		})
+	})
 	for policy, want := range map[registry.Policy][]string{registry.Start: {"start by autostart"}, registry.Hold: nil} {
 		t.Run("no file is kept: "+string(policy), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
