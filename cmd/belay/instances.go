@@ -21,13 +21,14 @@ type instanceInfo struct {
 	Listeners int        `json:"listeners"`
 	MD5       string     `json:"md5"`
 	AppliedAt *time.Time `json:"appliedAt"`
-	// Source is "presence", or "nacos" for a client that only listens in Nacos.
+	// Source is "presence", or "nacos" for a client that listens in Nacos, which may be one of the former.
 	Source string `json:"source"`
 }
 
 const instancesHelp = `Every process that reports over presence, with the version of the toggle file that it
-has applied; then the clients that only listen in Nacos (services without presence) with
-the md5 that they hold, which proves that they fetched it, not that they applied it.
+has applied; then the clients that listen in Nacos, by address (services without presence,
+and the instances above once more), with the md5 that they hold, which proves that they
+fetched it, not that they applied it.
 
 JSON: [{"app","instance","host","started","ageMs","lost","canWrite","listeners","md5",
 "appliedAt","source"}], source "presence" or "nacos".`
@@ -44,6 +45,11 @@ func newInstancesCmd(g *globals) *cobra.Command {
 			return err
 		}
 		defer end()
+		for _, a := range b.Snapshot().Apps {
+			if a.WatchErr != "" {
+				fmt.Fprintf(g.err, "belay: warning: who listens to %s in Nacos is not known, what is listed is old: %s\n", printable(a.Name), printable(a.WatchErr))
+			}
+		}
 		list := instancesOf(b.Snapshot())
 		if o.format == "name" {
 			for _, i := range list {
@@ -56,14 +62,14 @@ func newInstancesCmd(g *globals) *cobra.Command {
 		}
 		var rows [][]string
 		for _, i := range list {
-			state := "reporting"
+			state, listeners, age := "reporting", fmt.Sprint(i.Listeners), fleet.Short(time.Duration(i.AgeMs)*time.Millisecond)
 			switch {
 			case i.Source == "nacos":
-				state = "listens in Nacos"
+				state, listeners, age = "listens in Nacos", "-", "-" // Nacos does not tell
 			case i.Lost:
 				state = "lost"
 			}
-			rows = append(rows, []string{i.App, i.Instance, i.Host, state, fmt.Sprint(i.Listeners), fmt.Sprintf("%.8s", i.MD5), fleet.Short(time.Duration(i.AgeMs) * time.Millisecond)})
+			rows = append(rows, []string{i.App, i.Instance, i.Host, state, listeners, fmt.Sprintf("%.8s", i.MD5), age})
 		}
 		return printTable(g.out, []string{"APP", "INSTANCE", "HOST", "STATE", "LISTENERS", "FILE", "AGE"}, map[string]bool{"LISTENERS": true, "AGE": true}, rows)
 	}
