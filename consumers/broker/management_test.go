@@ -126,7 +126,8 @@ func TestManagementQueue(t *testing.T) {
 		receive(t, d)
 		path := "/api/queues/%2F/" + url.PathEscape(q) + "?lengths_age=3600&lengths_incr=60&msg_rates_age=60&msg_rates_incr=5"
 		var got apiQueueShape
-		for range 150 {
+		for range 400 {
+			got = apiQueueShape{}
 			a.get(t, path, &got)
 			// Queue and channel tell their numbers at different times.
 			if got.Consumers != nil && *got.Consumers == 1 && got.Ready != nil && *got.Ready == 1 && *got.Unacked == 2 &&
@@ -137,7 +138,8 @@ func TestManagementQueue(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 		if got.Ready == nil || *got.Ready != 1 || *got.Unacked != 2 || got.Stats == nil || got.Stats.Publish != 4 || got.Stats.Ack != 1 || got.Stats.DeliverGet != 4 {
-			t.Fatalf("numbers of %+v", got)
+			text, _ := json.Marshal(got)
+			t.Fatalf("numbers of %s", text)
 		}
 		if got.Name != q || got.Vhost != "/" || got.Type != "classic" || got.State != "running" || !got.Durable || got.Arguments["x-max-length"] != 100.0 {
 			t.Fatalf("queue %+v", got)
