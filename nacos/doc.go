@@ -66,8 +66,9 @@
 // show that it is idle. With a silent server that takes up to 24 seconds, which
 // Close does not wait for. What cannot be taken back: a failure that one client
 // reports in the microseconds in which another one is made and has its own file
-// logger in place leaves that logger's goroutine behind, and the SDK keeps every
-// closed client in a global table. After 4096 clients in a process's life there are no
+// logger in place leaves that logger's goroutine behind; an SDK client whose
+// reconnect breaks half-way, in an outage, does not close that connection; and the
+// SDK keeps every closed client in a global table. After 4096 clients in a process's life there are no
 // new ones, and the own connection serves alone. So it does where TLS.ServerName
 // or TLS.CertFile is set (the SDK would check the certificate against the host,
 // and end the process where it cannot read a client certificate on a reconnect),

@@ -5,6 +5,9 @@ import "time"
 // raceEnabled tells that the race detector is on.
 const raceEnabled = sdkKeys == 0
 
+// RaceEnabled is the same for tests outside the package.
+const RaceEnabled = raceEnabled
+
 // AwaitSDK waits for SDK clients that linger after their store was closed.
 func AwaitSDK() {
 	for end := time.Now().Add(40 * time.Second); sdkLiving.Load() > 0 && time.Now().Before(end); {

@@ -166,7 +166,7 @@ func (p *push) serve(ctx context.Context, c *pushConn) error {
 	}
 }
 
-// flush sends what is pending. A refusal leaves it pending for the next beat.
+// flush sends what is pending. A refusal ends the connection; the next one begins anew.
 func (p *push) flush(ctx context.Context, c *pushConn) error {
 	p.mu.Lock()
 	pending := p.pending
@@ -176,10 +176,10 @@ func (p *push) flush(ctx context.Context, c *pushConn) error {
 	for cell, listen := range pending {
 		held, _ := cell.snapshot()
 		wanted := cell.isWatched() && !p.store.sdk.covers(cell)
-		if listen && wanted {
+		if wanted && (listen || !p.on[cell]) {
 			on = append(on, listened{cell: cell, md5: held.MD5})
 			p.on[cell] = true
-		} else if !wanted && p.on[cell] {
+		} else if !wanted && (p.on[cell] || !cell.isWatched()) { // the poll may have registered it
 			off = append(off, listened{cell: cell, md5: held.MD5})
 			delete(p.on, cell)
 		}

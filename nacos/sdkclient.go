@@ -28,6 +28,7 @@ type sdkClient struct {
 	ready     bool                        // opened; guarded by sdkPush.mu
 	called    atomic.Bool                 // it called back: the next call is a push
 	confirmed atomic.Bool                 // it works: the own connection need not listen
+	dead      atomic.Bool                 // it could not be opened: the own connection listens
 }
 
 // begin opens the client and reports to the loop.
@@ -37,6 +38,8 @@ func (k *sdkClient) begin(opened, failed chan<- *sdkClient) {
 	pprof.Do(s.ctx, pprof.Labels(sdkLabel, k.label), func(context.Context) { err = k.open() })
 	if err != nil {
 		s.cfg.log.Debug("SDK client not opened", "config", k.cell.key.String(), "err", err)
+		k.dead.Store(true)
+		s.push.enqueue(k.cell, true) // it may have called back before it failed
 		k.shut()
 		to = failed
 	}
@@ -105,13 +108,15 @@ func (k *sdkClient) param() vo.ConfigParam {
 
 // changed is the callback. The first one tells that the listener stands.
 func (k *sdkClient) changed() {
+	// What this goroutine starts, connections of the store among it, is not the client's.
+	pprof.SetGoroutineLabels(context.Background())
 	defer func() { _ = recover() }()
 	s := k.cell.store
 	if k.called.Swap(true) {
 		s.stats.pushes.Add(1)
 	}
 	s.hinted(k.cell.key)
-	if !k.confirmed.Swap(true) {
+	if !k.dead.Load() && !k.confirmed.Swap(true) {
 		s.push.enqueue(k.cell, true) // no more there
 	}
 }

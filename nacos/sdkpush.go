@@ -60,7 +60,7 @@ func (p *sdkPush) covers(c *cell) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	k := p.clients[c]
-	return k != nil && k.confirmed.Load()
+	return k != nil && k.confirmed.Load() && !k.dead.Load()
 }
 
 // working counts the clients that are known to deliver.

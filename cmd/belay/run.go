@@ -40,9 +40,9 @@ application: they start, stop and scale as it says, and report to every dashboar
       handler: {http: {url: "http://127.0.0.1:8080/ledger"}}
 
 A listener may also have prefetch, manual-startup, exclusive, force-stop, attempts and
-shutdown-timeout. With requeue-on-error a message that fails goes back to its queue; one that
-fails again and again is slowed down, to one try in ten seconds at most. Queues with a single
-active consumer want force-stop: RabbitMQ 3.10 can crash one whose consumer is cancelled
+shutdown-timeout. With requeue-on-error a message that fails goes back to its queue; a consumer
+whose messages fail one after the other waits between them, up to ten seconds. Queues with a
+single active consumer want force-stop: RabbitMQ 3.10 can crash one whose consumer is cancelled
 while messages wait. Ends on SIGINT or SIGTERM after a clean stop.`
 
 type runFlags struct {
@@ -127,16 +127,21 @@ func runBeside(ctx context.Context, host interface{ Run(context.Context) error }
 	go func() {
 		err := host.Run(hosting)
 		if err != nil {
-			closeIt()
+			defer closeIt() // after the reason is there
 		}
 		done <- err
 	}()
 	err := dashboard(open)
-	stop()
-	if failed := <-done; failed != nil {
-		return fmt.Errorf("the listeners are not hosted any more: %w", failed)
+	select {
+	case failed := <-done:
+		if failed != nil {
+			return fmt.Errorf("the listeners are not hosted any more: %w", failed)
+		}
+		return err
+	default:
 	}
-	return err
+	stop()
+	return errors.Join(err, <-done)
 }
 
 // startEmbedded starts the embedded servers of a context and says where their
