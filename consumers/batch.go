@@ -23,7 +23,7 @@ func (s *consumer) workBatches() {
 			before := s.requeued.Load()
 			s.handleBatch(held[:n:n])
 			s.inHand.Store(0)
-			row = s.cool(row, s.requeued.Load() > before)
+			row = s.backOff(row, s.requeued.Load() > before)
 			if held = held[n:]; len(held) > 0 {
 				held = s.fill(held)
 			}

@@ -180,16 +180,16 @@ func (s *consumer) work() {
 			s.handle(d)
 			s.inHand.Store(0)
 			batch[i] = nil
-			row = s.cool(row, s.requeued.Load() > before)
+			row = s.backOff(row, s.requeued.Load() > before)
 		}
 		s.rest()
 	}
 }
 
-// cool waits where messages go back to their queue one after the other: they come
+// backOff waits where messages go back to their queue one after the other: they come
 // again at once, and would otherwise go round as fast as broker and network can.
 // It returns how many went back in a row. A stop ends the wait.
-func (s *consumer) cool(row int, back bool) int {
+func (s *consumer) backOff(row int, back bool) int {
 	if !back {
 		return 0
 	}
