@@ -26,9 +26,10 @@ type cell struct {
 	mu       sync.Mutex
 	held     State // the newest believed state; Seq 0: nothing is known yet
 	watchers map[*watcher]struct{}
-	flight   *flight // the read that runs
-	next     *flight // the read that follows it
-	dirty    bool    // something changed and has not been read successfully
+	since    time.Time // of the first of the watchers that follow each other
+	flight   *flight   // the read that runs
+	next     *flight   // the read that follows it
+	dirty    bool      // something changed and has not been read successfully
 	lastOK   time.Time
 	lastErr  error
 	// A state that replaced another is protected against copies that lag

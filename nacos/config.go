@@ -117,6 +117,10 @@ type endpoint struct {
 	console string // http://host:8080, the console of 3.x
 	grpc    string // host:port
 	host    string // for TLS
+	scheme  string // http or https
+	path    string // /nacos
+	port    int    // of HTTP
+	push    int    // of gRPC
 }
 
 // settled is a Config with defaults filled in and addresses and files read.
@@ -230,6 +234,7 @@ func (s *settled) endpoint(text string) (e endpoint, secure bool, err error) {
 		console: scheme + "://" + console,
 		grpc:    net.JoinHostPort(host, strconv.Itoa(push)),
 		host:    host,
+		scheme:  scheme, path: path, port: port, push: push,
 	}, scheme == "https", nil
 }
 

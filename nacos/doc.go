@@ -47,35 +47,38 @@
 //     every 3 seconds. It bounds how long a change stays unseen whose push was
 //     lost.
 //
-// The SDK is used as it is published, and kept where its faults do no harm. One
-// of its clients loses changes of several configs that come together, so every
-// config has a client of its own; that costs a connection, some ten goroutines
-// and a health check every five seconds, so there are 32 at most. The own
-// connection speaks the same protocol; it tells whether the port answers at
-// all, takes the configs beyond 32, and stands in for a client from its opening,
-// or from a reconnect, until it has called back; what is watched for less than a
-// second gets no client. The SDK reads a config five times a second at most
-// before it calls back: changes that come faster are seen some 300 ms late. It
-// logs in through the store, writes only into private directories that Close
-// removes, and its logger (one for the process) is replaced: format strings of
-// its warnings go to [Config].Logger, their arguments nowhere. Its answers from
-// disk and its reads are not used.
+// The SDK is used as it is published, and kept where its faults do no harm.
+// One of its clients loses changes of several configs that come together, so
+// every config has a client of its own; that costs a connection, some ten
+// goroutines and a health check every five seconds, so there are 32 at most.
+// The own connection speaks the same protocol; it tells whether the port
+// answers at all, takes the configs beyond 32, and stands in for a client
+// until it has called back: from its opening, after a reconnect, and where the
+// safety poll found a change that it did not announce. Where the safety poll
+// itself goes over gRPC the own connection listens to every config. What is
+// watched for less than a second gets no client, and one that cannot be opened
+// is tried again after pauses of up to an hour. The SDK reads a config five
+// times a second at most before it calls back: changes that come faster are
+// seen some 300 ms late. It logs in through the store, writes only into
+// private directories that Close removes, and its logger (one for the process)
+// is replaced: format strings of its warnings go to [Config].Logger, their
+// arguments nowhere. Its answers from disk and its reads are not used.
 //
 // A client that is closed with a request under way or a push waiting inside
 // would leave goroutines for ever, so it is closed when its goroutines' stacks
-// show that it is idle. With a silent server that takes up to 24 seconds, which
-// Close does not wait for. What cannot be taken back: a failure that one client
-// reports in the microseconds in which another one is made and has its own file
-// logger in place leaves that logger's goroutine behind; an SDK client whose
-// reconnect breaks half-way, in an outage, does not close that connection; and the
-// SDK keeps every closed client in a global table. After 4096 clients in a process's life there are no
-// new ones, and the own connection serves alone. So it does where TLS.ServerName
-// or TLS.CertFile is set (the SDK would check the certificate against the host,
-// and end the process where it cannot read a client certificate on a reconnect),
-// with newer versions of the SDK than v2.3.2 (from v2.3.4 on, closing a client may
-// end the process),
-// and in a build with the race detector (the SDK replaces a broken connection
-// without a lock).
+// show that it is idle. With a silent server that takes up to 24 seconds,
+// which Close does not wait for. What cannot be taken back: a failure that one
+// client reports in the microseconds in which another one is made and has its
+// own file logger in place leaves that logger's goroutine behind; an SDK
+// client whose reconnect breaks half-way, in an outage, does not close that
+// connection; and the SDK keeps every closed client in a global table. After
+// 4096 clients in a process's life there are no new ones, and the own
+// connection serves alone. So it does where TLS.ServerName or TLS.CertFile is
+// set (the SDK would check the certificate against the host, and end the
+// process where it cannot read a client certificate on a reconnect), with
+// newer versions of the SDK than v2.3.2 (from v2.3.4 on, closing a client may
+// end the process), and in a build with the race detector (the SDK replaces a
+// broken connection without a lock).
 //
 // # What servers do
 //

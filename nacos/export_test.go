@@ -32,3 +32,11 @@ func PlainUnderRace(s *Store) {
 		s.sdk.limit.Store(0)
 	}
 }
+
+// SDKLimit is how many of n configs have an SDK client in the end.
+func SDKLimit(n int) int {
+	if sdkSafe {
+		return min(n, 32)
+	}
+	return 0
+}

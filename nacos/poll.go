@@ -99,6 +99,7 @@ func (s *Store) pollOnce() {
 	}
 	for _, l := range asked {
 		if changed[l.cell.key] {
+			s.sdk.missed(l.cell)
 			l.cell.refresh()
 		} else {
 			l.cell.confirmed(began)

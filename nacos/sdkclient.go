@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"runtime/pprof"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -30,6 +28,9 @@ type sdkClient struct {
 	confirmed atomic.Bool                 // it works: the own connection need not listen
 	dead      atomic.Bool                 // it could not be opened: the own connection listens
 }
+
+// delivers tells that the client is known to announce the config's changes.
+func (k *sdkClient) delivers() bool { return k.confirmed.Load() && !k.dead.Load() }
 
 // begin opens the client and reports to the loop.
 func (k *sdkClient) begin(opened, failed chan<- *sdkClient) {
@@ -108,8 +109,7 @@ func (k *sdkClient) param() vo.ConfigParam {
 
 // changed is the callback. The first one tells that the listener stands.
 func (k *sdkClient) changed() {
-	// What this goroutine starts, connections of the store among it, is not the client's.
-	pprof.SetGoroutineLabels(context.Background())
+	unlabel()
 	defer func() { _ = recover() }()
 	s := k.cell.store
 	if k.called.Swap(true) {
@@ -165,29 +165,11 @@ func (s *Store) sdkConfig(dir, tenant string) (*nacos_client.NacosClient, error)
 	}
 	var servers []constant.ServerConfig
 	for _, e := range s.cfg.endpoints {
-		scheme, rest, _ := strings.Cut(e.base, "://")
-		host, path, _ := strings.Cut(rest, "/")
-		_, portText, err := net.SplitHostPort(host)
-		if err != nil {
-			return nil, err
-		}
-		port, err := strconv.ParseUint(portText, 10, 16)
-		if err != nil {
-			return nil, err
-		}
-		_, grpcText, err := net.SplitHostPort(e.grpc)
-		if err != nil {
-			return nil, err
-		}
-		grpcPort, err := strconv.ParseUint(grpcText, 10, 16)
-		if err != nil {
-			return nil, err
-		}
 		ip := e.host
 		if strings.Contains(ip, ":") {
 			ip = "[" + ip + "]"
 		}
-		servers = append(servers, constant.ServerConfig{Scheme: scheme, IpAddr: ip, Port: port, GrpcPort: grpcPort, ContextPath: "/" + path})
+		servers = append(servers, constant.ServerConfig{Scheme: e.scheme, IpAddr: ip, Port: uint64(e.port), GrpcPort: uint64(e.push), ContextPath: e.path})
 	}
 	nc := &nacos_client.NacosClient{}
 	return nc, errors.Join(nc.SetClientConfig(cfg), nc.SetServerConfig(servers), nc.SetHttpAgent(sdkLogin{s}))

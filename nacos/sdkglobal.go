@@ -113,10 +113,18 @@ var prepareSDK = sync.OnceFunc(func() {
 })
 
 // tokenFor gives the SDK the store's token.
-func (s *Store) tokenFor() (string, error) {
+func (s *Store) tokenFor() (token string, err error) {
 	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.CallTimeout)
 	defer cancel()
-	return s.client.auth.token(ctx, "")
+	// The caller keeps its label: what it starts later is the client's.
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		unlabel()
+		token, err = s.client.auth.token(ctx, "")
+	}()
+	<-done
+	return token, err
 }
 
 // sdkWork names the functions of the SDK that must not run when a client ends.
@@ -130,6 +138,10 @@ const sdkSafe = constant.CLIENT_VERSION == "Nacos-Go-Client:v2.2.7"
 
 // sdkLabel marks the goroutines that a client starts, and those which they start.
 const sdkLabel = "belay-nacos-client"
+
+// unlabel keeps what this goroutine starts, connections of the store among it, from
+// being taken for a client's.
+func unlabel() { pprof.SetGoroutineLabels(context.Background()) }
 
 // sdkStacks tells what the SDK clients' goroutines do. Their stacks are the only
 // place where that can be seen.

@@ -1,6 +1,8 @@
 package nacos
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -18,6 +20,10 @@ const (
 	// sdkPatience is how long a config is watched before it gets a client, so
 	// that short commands make none.
 	sdkPatience = time.Second
+	// sdkRetryMin and sdkRetryMax bound the pause after a client that could not be
+	// opened.
+	sdkRetryMin = 2 * time.Second
+	sdkRetryMax = time.Hour
 	// sdkSettle is the time between two looks at a client that is to end.
 	sdkSettle = 10 * time.Millisecond
 	// sdkLinger bounds the wait for a client to be idle: the longest that a
@@ -44,10 +50,19 @@ type sdkPush struct {
 
 	mu      sync.Mutex
 	clients map[*cell]*sdkClient
+	ending  int             // clients that are being shut
+	tries   map[*cell]retry // of configs whose client could not be opened
+}
+
+// retry says when a client is tried again. Each try may leave an entry in the SDK's
+// table, so the pause grows to an hour.
+type retry struct {
+	next  time.Time
+	pause time.Duration
 }
 
 func newSDKPush(s *Store) *sdkPush {
-	p := &sdkPush{store: s, wake: make(chan struct{}, 1), clients: map[*cell]*sdkClient{}}
+	p := &sdkPush{store: s, wake: make(chan struct{}, 1), clients: map[*cell]*sdkClient{}, tries: map[*cell]retry{}}
 	if sdkSafe {
 		p.limit.Store(sdkKeys)
 	}
@@ -60,7 +75,7 @@ func (p *sdkPush) covers(c *cell) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	k := p.clients[c]
-	return k != nil && k.confirmed.Load() && !k.dead.Load()
+	return k != nil && k.delivers()
 }
 
 // working counts the clients that are known to deliver.
@@ -68,7 +83,7 @@ func (p *sdkPush) working() (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, k := range p.clients {
-		if k.ready && k.confirmed.Load() {
+		if k.ready && k.delivers() {
 			n++
 		}
 	}
@@ -85,6 +100,17 @@ func (p *sdkPush) doubt() {
 	}
 }
 
+// missed notes that the poll found a change that no client announced, as where the
+// SDK has lost its server: the own connection listens until the client calls back.
+func (p *sdkPush) missed(c *cell) {
+	p.mu.Lock()
+	k := p.clients[c]
+	p.mu.Unlock()
+	if k != nil && k.confirmed.Swap(false) {
+		p.store.push.enqueue(c, true)
+	}
+}
+
 func (p *sdkPush) poke() {
 	select {
 	case p.wake <- struct{}{}:
@@ -98,37 +124,37 @@ func (p *sdkPush) loop() {
 		all    sync.WaitGroup
 		opened = make(chan *sdkClient)
 		failed = make(chan *sdkClient)
-		busy   int              // clients that connect
-		pause  = p.pause()      // doubled by failures
-		due    <-chan time.Time // set while more are wanted
+		busy   int // clients that connect
+		timer  = time.NewTimer(0)
 	)
+	defer timer.Stop()
 	for {
-		delay := pause
+		for _, k := range p.unwanted() {
+			p.store.push.enqueue(k.cell, true) // where it is still watched
+			all.Go(func() { p.end(k) })
+		}
+		list, wait := p.wanted(sdkOpenings - busy)
+		for _, c := range list {
+			busy++
+			k := p.add(c)
+			all.Go(func() { k.begin(opened, failed) })
+		}
+		timer.Stop()
+		if wait > 0 {
+			timer.Reset(wait)
+		}
 		select {
 		case <-p.store.ctx.Done():
 			p.closeAll(&all)
 			return
 		case k := <-opened:
-			busy, pause, delay = busy-1, p.pause(), 0
+			busy--
 			p.keep(k)
 		case k := <-failed:
-			pause = min(2*max(pause, sdkPatience), time.Minute)
-			busy, delay = busy-1, pause
+			busy--
 			p.forget(k)
 		case <-p.wake:
-		case <-due:
-			due = nil
-			for _, c := range p.wanted(sdkOpenings - busy) {
-				busy++
-				k := p.add(c)
-				all.Go(func() { k.begin(opened, failed) })
-			}
-		}
-		for _, k := range p.unwanted() {
-			all.Go(k.shut)
-		}
-		if due == nil && len(p.wanted(sdkOpenings-busy)) > 0 {
-			due = time.After(delay)
+		case <-timer.C:
 		}
 	}
 }
@@ -152,8 +178,6 @@ func (p *sdkPush) closeAll(all *sync.WaitGroup) {
 	}
 }
 
-func (p *sdkPush) pause() time.Duration { return time.Duration(p.patience.Load()) }
-
 // add makes the client of a config.
 func (p *sdkPush) add(c *cell) *sdkClient {
 	sdkLiving.Add(1)
@@ -165,16 +189,30 @@ func (p *sdkPush) add(c *cell) *sdkClient {
 	return k
 }
 
+// end shuts a client that unwanted took out.
+func (p *sdkPush) end(k *sdkClient) {
+	k.shut()
+	p.mu.Lock()
+	p.ending--
+	p.mu.Unlock()
+	p.poke() // there may be room for another one
+}
+
+// keep takes a client that was opened.
 func (p *sdkPush) keep(k *sdkClient) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	k.ready = true
+	delete(p.tries, k.cell)
 }
 
+// forget drops a client that could not be opened.
 func (p *sdkPush) forget(k *sdkClient) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.clients, k.cell)
+	pause := min(max(2*p.tries[k.cell].pause, sdkRetryMin), sdkRetryMax)
+	p.tries[k.cell] = retry{next: time.Now().Add(pause), pause: pause}
 }
 
 // unwanted takes out the ready clients of configs that nobody watches, and those
@@ -189,30 +227,51 @@ func (p *sdkPush) unwanted() (list []*sdkClient) {
 			list = append(list, k)
 		}
 	}
+	p.ending += len(list)
+	maps.DeleteFunc(p.tries, func(c *cell, _ retry) bool { return !c.isWatched() })
 	return list
 }
 
-// wanted names up to n configs that are to have a client and have none. Only
-// the own connection tells that the port answers.
-func (p *sdkPush) wanted(n int) (list []*cell) {
+// wanted names up to n configs that are to have a client and have none, those that
+// are watched longest first, and the time until the next one may. Only the own
+// connection tells that the port answers.
+func (p *sdkPush) wanted(n int) (list []*cell, wait time.Duration) {
 	// The SDK cannot check a certificate of another name, and ends the process
 	// where it cannot read a client certificate, on any reconnect.
 	if t := p.store.cfg.TLS; t.ServerName != "" || t.CertFile != "" || p.store.push.current() == nil {
-		return nil
+		return nil, 0
 	}
-	watched := p.store.watched()
+	type candidate struct {
+		cell *cell
+		at   time.Time
+	}
+	var queue []candidate
+	watched, patience := p.store.watched(), time.Duration(p.patience.Load())
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n = min(n, int(p.limit.Load())-len(p.clients), int(sdkBudget-sdkMade.Load()))
 	for _, c := range watched {
+		since, ok := c.watchedSince()
+		if !ok || p.clients[c] != nil {
+			continue
+		}
+		at := since.Add(patience)
+		if next := p.tries[c].next; next.After(at) {
+			at = next
+		}
+		queue = append(queue, candidate{c, at})
+	}
+	slices.SortFunc(queue, func(a, b candidate) int { return a.at.Compare(b.at) })
+	n = min(n, int(p.limit.Load())-len(p.clients)-p.ending, int(sdkBudget-sdkMade.Load()))
+	for _, q := range queue {
 		if len(list) >= n {
 			break
 		}
-		if p.clients[c] == nil {
-			list = append(list, c)
+		if wait = time.Until(q.at); wait > 0 {
+			return list, wait
 		}
+		list = append(list, q.cell)
 	}
-	return list
+	return list, 0
 }
 
 func (p *sdkPush) tenant() string { return p.store.detector.known().tenant(p.store.cfg.Namespace) }

@@ -2,8 +2,10 @@ package nacos
 
 import (
 	"context"
+	"net/http"
 	"os"
 	"runtime"
+	"runtime/pprof"
 	"strings"
 	"testing"
 	"time"
@@ -96,6 +98,96 @@ func TestSDKPushes(t *testing.T) {
 
 func publishForm(k Key, text string) map[string][]string {
 	return map[string][]string{"dataId": {k.DataID}, "group": {k.Group}, "content": {text}}
+}
+
+// TestSDKMisses: where a client does not announce a change, the own connection
+// listens until the client calls back again.
+func TestSDKMisses(t *testing.T) {
+	safeSDK(t)
+	srv, err := server.Start(t.Context(), server.Config{DumpTick: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = srv.Close(context.Background()) }()
+	s, err := New(Config{Servers: []string{srv.Addr()}, PollInterval: 200 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close(context.Background()) }()
+	keys, _ := keysOf(t, Eager(s), 1)
+	covered(t, s, 1)
+	publish := func(text string) {
+		if _, err := s.client.do(t.Context(), call{what: "publish", method: "POST", path: "/v1/cs/configs", form: publishForm(keys[0], text)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	srv.Faults().LosePushes(server.Always)
+	publish("a=2")
+	covered(t, s, 0)
+	srv.Faults().Reset()
+	publish("a=3")
+	covered(t, s, 1)
+}
+
+// TestSDKTriesSeldom: a config whose client cannot be opened must not use up what
+// the process may open.
+func TestSDKTriesSeldom(t *testing.T) {
+	s, err := New(Config{Servers: []string{"127.0.0.1:1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close(context.Background()) }()
+	k := &sdkClient{cell: s.cell(testKey)}
+	for _, want := range []time.Duration{sdkRetryMin, 2 * sdkRetryMin, 4 * sdkRetryMin} {
+		s.sdk.forget(k)
+		if got := s.sdk.tries[k.cell].pause; got != want {
+			t.Errorf("pause %v, want %v", got, want)
+		}
+	}
+	for range 20 {
+		s.sdk.forget(k)
+	}
+	if got := s.sdk.tries[k.cell].pause; got != sdkRetryMax {
+		t.Errorf("pause %v, want %v", got, sdkRetryMax)
+	}
+	s.sdk.keep(k)
+	if _, ok := s.sdk.tries[k.cell]; ok {
+		t.Error("a client that opens is still tried seldom")
+	}
+}
+
+// TestSDKLabels: a connection of the store that a callback opens is not the client's,
+// which would seem alive for as long as the connection.
+func TestSDKLabels(t *testing.T) {
+	safeSDK(t)
+	srv, err := server.Start(t.Context(), server.Config{DumpTick: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = srv.Close(context.Background()) }()
+	s := sdkStore(t, srv)
+	defer func() { _ = s.Close(context.Background()) }()
+	keys, states := keysOf(t, s, 1)
+	covered(t, s, 1)
+	s.client.close() // the callback's read has to connect
+	answer, err := http.PostForm("http://"+srv.Addr()+"/nacos/v1/cs/configs", publishForm(keys[0], "a=2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	http.DefaultClient.CloseIdleConnections()
+	for st := range states[0] {
+		if st.Text == "a=2" {
+			break
+		}
+	}
+	var text strings.Builder
+	_ = pprof.Lookup("goroutine").WriteTo(&text, 1)
+	for stack := range strings.SplitSeq(text.String(), "\n\n") {
+		if strings.Contains(stack, sdkLabel) && strings.Contains(stack, "net/http.(*persistConn)") {
+			t.Errorf("taken for a client's:\n%s", stack)
+		}
+	}
 }
 
 // TestSDKClientsEnd opens and closes stores whose SDK clients are in use, and

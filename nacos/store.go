@@ -136,9 +136,15 @@ func (s *Store) watched() []*cell {
 }
 
 func (c *cell) isWatched() bool {
+	_, watched := c.watchedSince()
+	return watched
+}
+
+// watchedSince tells since when there is a watcher.
+func (c *cell) watchedSince() (since time.Time, watched bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.watchers) > 0
+	return c.since, len(c.watchers) > 0
 }
 
 // Get reads the config from the server: what it returns was current after the
@@ -172,6 +178,9 @@ func (s *Store) Watch(ctx context.Context, key Key) <-chan State {
 	c.mu.Lock()
 	first := len(c.watchers) == 0
 	c.watchers[w] = struct{}{}
+	if first {
+		c.since = time.Now()
+	}
 	if c.held.Seq > 0 && !first {
 		w.ch <- c.held
 	}

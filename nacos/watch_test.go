@@ -33,7 +33,7 @@ func TestChangesComingTogether(t *testing.T) {
 				await(t, states[i], "the first text", has(text(0)))
 			}
 			eventually(t, "push in use", func() bool { return ours.Health().Transport == "push" })
-			time.Sleep(2 * time.Second) // every config has its SDK client
+			eventually(t, "every config has its SDK client", func() bool { return ours.Health().SDKClients == nacos.SDKLimit(keys) })
 			var worst time.Duration
 			for round := 1; round <= rounds; round++ {
 				for i := range keys {
