@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"runtime/pprof"
 	"strings"
 	"sync/atomic"
@@ -110,7 +111,7 @@ func (k *sdkClient) param() vo.ConfigParam {
 // changed is the callback. The first one tells that the listener stands.
 func (k *sdkClient) changed() {
 	unlabel()
-	defer func() { _ = recover() }()
+	defer k.recovered("callback")
 	s := k.cell.store
 	if k.called.Swap(true) {
 		s.stats.pushes.Add(1)
@@ -118,6 +119,14 @@ func (k *sdkClient) changed() {
 	s.hinted(k.cell.key)
 	if !k.dead.Load() && !k.confirmed.Swap(true) {
 		s.push.enqueue(k.cell, true) // no more there
+	}
+}
+
+// recovered keeps a panic of the SDK, or of ours in its goroutine, from ending the
+// process, and reports it.
+func (k *sdkClient) recovered(what string) {
+	if r := recover(); r != nil {
+		k.cell.store.cfg.log.Error("panic in an SDK client", "in", what, "config", k.cell.key.String(), "panic", r, "stack", string(debug.Stack()))
 	}
 }
 
@@ -129,7 +138,7 @@ var sdkLiving atomic.Int64
 // was under way puts the config back that was cancelled.
 func (k *sdkClient) shut() {
 	defer sdkLiving.Add(-1)
-	defer func() { _ = recover() }()
+	defer k.recovered("close")
 	if k.dir != "" {
 		defer func() { _ = os.RemoveAll(k.dir) }()
 	}

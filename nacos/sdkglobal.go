@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"maps"
@@ -120,6 +121,11 @@ func (s *Store) tokenFor() (token string, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		defer func() {
+			if r := recover(); r != nil {
+				err = fmt.Errorf("login for the SDK: panic: %v", r)
+			}
+		}()
 		unlabel()
 		token, err = s.client.auth.token(ctx, "")
 	}()
