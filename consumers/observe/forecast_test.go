@@ -231,7 +231,7 @@ func TestHazardTexts(t *testing.T) {
 		{Settings{DeliveryLimit: 20}, "delivery limit 20: messages that a pause gives back come nearer to it", false},
 		{Settings{Exclusive: true}, "exclusive queue: it is deleted when its connection closes", false},
 		{Settings{ExclusiveUse: true}, "exclusive consumer: while it is paused another may take the queue", false},
-		{Settings{SingleActive: true}, "single active consumer: a pause on one instance hands the queue to the next one", false},
+		{Settings{SingleActive: true}, "single active consumer: each instance that stops hands the queue to the next; messages keep their order only with force-stop", false},
 	}
 	for _, c := range cases {
 		s := base

@@ -49,7 +49,7 @@ func (s *State) Hazards() []Hazard {
 		add(CodeExclusive, "exclusive consumer: while it is paused another may take the queue", 0)
 	}
 	if c.SingleActive {
-		add(CodeSingleActive, "single active consumer: a pause on one instance hands the queue to the next one", 0)
+		add(CodeSingleActive, "single active consumer: each instance that stops hands the queue to the next; messages keep their order only with force-stop", 0)
 	}
 	return out
 }
