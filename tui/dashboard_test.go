@@ -504,7 +504,7 @@ func TestScaleAndResumeWithOne(t *testing.T) {
 func TestUndo(t *testing.T) {
 	drive(t, 120, 40, func(d *driver) {
 		d.press("u")
-		d.sees("nothing of mine to undo")
+		d.sees("nothing to undo: no write of this dashboard")
 		d.press("j", "p")
 		d.confirmed()
 		d.press("u")

@@ -425,7 +425,7 @@ func (m *Model) undoPlanned(msg undoMsg) tea.Cmd {
 	case msg.err != nil:
 		m.say("undo: "+msg.err.Error(), true)
 	case msg.plan == nil || len(msg.plan.Files) == 0:
-		m.say("there is nothing of mine to undo", false)
+		m.say("nothing to undo: no write of this dashboard is left; 3 (history) rolls back", false)
 	default:
 		m.open(newConfirm(m, control.Undo, "Undo my last toggle", "Undo", msg.plan, nil))
 	}
