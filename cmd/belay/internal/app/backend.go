@@ -55,6 +55,9 @@ type Backend struct {
 
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
+
+	mu    sync.Mutex
+	ended []fleet.Health // parts that ended before the backend did
 }
 
 // vhost is one virtual host of the context's broker.
@@ -166,11 +169,21 @@ func (b *Backend) run(ctx context.Context) {
 	}
 }
 
+// goGuarded runs a part. One that fails or panics does not come back, so health tells
+// of it from then on.
 func (b *Backend) goGuarded(what string, f func() error) {
 	b.wg.Go(func() {
-		if err := guarded(what, f); err != nil {
-			b.log.Error("a part of the backend ended", "part", what, "error", err)
+		err := guarded(what, f)
+		if err == nil || errors.Is(err, context.Canceled) {
+			return
 		}
+		b.log.Error("a part of the backend ended", "part", what, "error", err)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.ended = append(b.ended, fleet.Health{
+			Name: what, State: fleet.HealthDown, Since: time.Now().UTC(), Text: "ended", Err: err.Error(),
+			Advice: "it does not come back by itself: restart belay; its log has more",
+		})
 	})
 }
 

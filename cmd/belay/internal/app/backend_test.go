@@ -3,11 +3,13 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/belay-mq/belay/cmd/belay/internal/config"
+	"github.com/belay-mq/belay/registry/fleet"
 )
 
 // A Nacos without any toggle file is one that answers, not one that cannot be reached.
@@ -53,5 +55,23 @@ func TestSettleInterrupted(t *testing.T) {
 	defer cancel()
 	if err := b.Settle(ctx); !errors.As(err, &unreachable) {
 		t.Errorf("Settle: %v, want an UnreachableError", err)
+	}
+}
+
+func TestHealthTellsOfPartsThatEnded(t *testing.T) {
+	b := &Backend{ctx: &config.Context{}, log: slog.New(slog.DiscardHandler)}
+	b.goGuarded("canceled", func() error { return fmt.Errorf("read: %w", context.Canceled) })
+	b.goGuarded("well", func() error { return nil })
+	b.goGuarded("scanner", func() error { panic("out of range") })
+	b.wg.Wait()
+	all := b.health()
+	last := all[len(all)-1]
+	if last.Name != "scanner" || last.State != fleet.HealthDown || last.Err != "scanner panicked: out of range" || last.Since.IsZero() || last.Advice == "" {
+		t.Errorf("the part that panicked is shown as %+v", last)
+	}
+	for _, h := range all[:len(all)-1] {
+		if h.State == fleet.HealthDown {
+			t.Errorf("%s is shown as down", h.Name)
+		}
 	}
 }

@@ -15,7 +15,9 @@ func (b *Backend) health() []fleet.Health {
 		named := len(b.vhost) > 1
 		out = append(out, v.presenceHealth(named), v.observerHealth(named))
 	}
-	return out
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return append(out, b.ended...)
 }
 
 func (b *Backend) nacosHealth() fleet.Health {
