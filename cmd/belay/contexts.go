@@ -9,8 +9,6 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 	"github.com/spf13/cobra"
 
 	"github.com/belay-mq/belay/cmd/belay/internal/config"
@@ -140,9 +138,9 @@ func newUseCmd(g *globals) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("read the configuration: %w", err)
 			}
-			changed, err := setCurrent(data, args[0])
+			changed, err := config.WithCurrent(path, data, args[0])
 			if err != nil {
-				return fmt.Errorf("change %s: %w", path, err)
+				return err
 			}
 			if err := writeInPlace(path, changed); err != nil {
 				return err
@@ -151,40 +149,6 @@ func newUseCmd(g *globals) *cobra.Command {
 			return err
 		},
 	}
-}
-
-// setCurrent changes the value of current-context and nothing else of the file.
-func setCurrent(data []byte, name string) ([]byte, error) {
-	quoted, err := yaml.Marshal(name)
-	if err != nil {
-		return nil, err
-	}
-	value := strings.TrimSpace(string(quoted))
-	tree, err := parser.ParseBytes(data, parser.ParseComments)
-	if err != nil {
-		return nil, err
-	}
-	p, err := yaml.PathString("$.current-context")
-	if err != nil {
-		return nil, err
-	}
-	node, err := p.FilterFile(tree)
-	if err != nil || node == nil || node.Type() == ast.NullType {
-		return append([]byte("current-context: "+value+"\n"), data...), nil
-	}
-	lines := strings.SplitAfter(string(data), "\n")
-	at := node.GetToken().Position.Line - 1
-	line := lines[at]
-	i := strings.Index(line, ":") + 1
-	rest := line[i:]
-	end := strings.IndexAny(strings.TrimLeft(rest, " "), " \t\r\n")
-	lead := len(rest) - len(strings.TrimLeft(rest, " "))
-	tail := ""
-	if end >= 0 {
-		tail = rest[lead+end:]
-	}
-	lines[at] = line[:i] + " " + value + tail
-	return []byte(strings.Join(lines, "")), nil
 }
 
 func newConfigCmd(g *globals) *cobra.Command {

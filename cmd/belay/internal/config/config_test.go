@@ -98,6 +98,7 @@ func TestMistakes(t *testing.T) {
 		"neither nor":         {"nacos: embedded", "nacos: built-in", 22, "neither a mapping nor"},
 		"syntax":              {"label: PROD", "label: [PROD", 0, ""},
 		"both passwords":      {"username: oncall", "password-file: /x", 8, "password is set too"},
+		"two documents":       {"  demo:\n", "---\ncontexts:\n  demo:\n", 22, "a second document begins here"},
 		"missing certificate": {"namespace: prod", "tls: {ca: /no/such/file}", 7, "no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {

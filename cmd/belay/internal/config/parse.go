@@ -42,6 +42,9 @@ func Parse(path string, data []byte, lookup func(string) (string, bool)) (*File,
 	if err != nil {
 		return nil, YAMLError(path, err)
 	}
+	if at, more := secondDocument(tree); more {
+		return nil, &Error{Path: path, Line: at, Text: "a second document begins here, which is not read: put all into one"}
+	}
 	p := &reading{path: path, tree: tree, lookup: lookup}
 	f := &File{Path: path}
 	if err := yaml.UnmarshalWithOptions(data, f, yaml.Strict()); err != nil {
@@ -63,6 +66,21 @@ func Parse(path string, data []byte, lookup func(string) (string, bool)) (*File,
 		return nil, p.fail("$.current-context", fmt.Sprintf("there is no context %q; there are %s", f.CurrentContext, strings.Join(f.Names(), ", ")))
 	}
 	return f, nil
+}
+
+// secondDocument finds the line of a document after the first that says something.
+func secondDocument(tree *ast.File) (at int, found bool) {
+	said := false
+	for _, doc := range tree.Docs {
+		if doc.Body == nil || doc.Body.Type() == ast.NullType || doc.Body.Type() == ast.CommentType {
+			continue
+		}
+		if said {
+			return doc.Body.GetToken().Position.Line, true
+		}
+		said = true
+	}
+	return 0, false
 }
 
 // nameable tells whether a context's name can be a directory's on any system.
