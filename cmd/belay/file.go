@@ -368,6 +368,10 @@ func setField[T any](cmd *cobra.Command, flag, value string, into *toggle.Opt[T]
 
 // writeInPlace replaces a file in one step and keeps its permissions.
 func writeInPlace(path string, data []byte) error {
+	path, err := filepath.EvalSymlinks(path) // the link stays
+	if err != nil {
+		return fmt.Errorf("write: %w", err)
+	}
 	info, err := os.Stat(path)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
