@@ -165,7 +165,8 @@ func (s *consumer) work() {
 	defer close(s.worked)
 	var batch []*Delivery
 	row := 0 // messages that went back one after the other
-	for ok := true; ; {
+	for {
+		var ok bool
 		if batch, ok = s.box.take(batch, &s.halting); !ok {
 			return
 		}

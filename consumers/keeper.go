@@ -148,7 +148,7 @@ func (c *Container) remove(s *consumer) {
 
 // sessionLost is told of a consumer whose channel is gone.
 func (c *Container) sessionLost(s *consumer, e *amqp.Error) {
-	var err error = ErrSessionLost
+	err := ErrSessionLost
 	if e != nil {
 		err = fmt.Errorf("the channel of a consumer was lost: %w", e)
 	}

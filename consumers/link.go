@@ -121,7 +121,7 @@ func (l *link) acquire(ctx context.Context) (*wire, error) {
 		l.mu.Lock()
 		if err := ctx.Err(); err != nil {
 			if l.lastErr != nil {
-				return nil, fmt.Errorf("waiting for the %s connection: %w (last attempt: %v)", l.purpose, err, l.lastErr)
+				return nil, fmt.Errorf("waiting for the %s connection: %w (last attempt: %w)", l.purpose, err, l.lastErr)
 			}
 			return nil, fmt.Errorf("waiting for the %s connection: %w", l.purpose, err)
 		}

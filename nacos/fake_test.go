@@ -171,7 +171,7 @@ func (f *fake) serve(r *http.Request, path string, form url.Values) *http.Respon
 	case strings.HasSuffix(path, "/state"):
 		return notFound
 	}
-	if f.tokens != nil && !f.tokens[r.Header["accessToken"][0]] {
+	if f.tokens != nil && !f.tokens[r.Header["accessToken"][0]] { //nolint:staticcheck // spelt as the SDK does
 		return respond(403, `{"status":403,"message":"token invalid!"}`)
 	}
 	key := Key{DataID: form.Get("dataId"), Group: form.Get("group") + form.Get("groupName")}
@@ -231,7 +231,7 @@ func (f *fake) detail(key Key, c *fakeConfig) map[string]any {
 }
 
 func (f *fake) publish(r *http.Request, key Key, form url.Values, v3 bool) *http.Response {
-	if want := r.Header["casMd5"]; len(want) == 1 && !f.ignoreCAS {
+	if want := r.Header["casMd5"]; len(want) == 1 && !f.ignoreCAS { //nolint:staticcheck // spelt as Nacos documents it
 		if c := f.configs[key]; c != nil && md5Hex(c.text) != want[0] {
 			if v3 {
 				return respond(500, `{"code":20005,"message":"resource conflict","data":"Cas publish fail, server md5 may have changed."}`)

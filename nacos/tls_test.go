@@ -23,6 +23,7 @@ func TestTLS(t *testing.T) {
 			t.Error(err)
 			return
 		}
+		defer resp.Body.Close()
 		w.WriteHeader(resp.StatusCode)
 		_, _ = io.Copy(w, resp.Body)
 	}))

@@ -212,7 +212,7 @@ func (m *Model) openWrite(op control.Op) tea.Cmd {
 		m.say(why, false)
 		return nil
 	}
-	d := newWrite(m, op, rows)
+	d := newWrite(op, rows)
 	m.open(d)
 	return d.replan(m)
 }
@@ -220,12 +220,12 @@ func (m *Model) openWrite(op control.Op) tea.Cmd {
 // copyRow puts the row under the cursor on the clipboard.
 func (m *Model) copyRow() tea.Cmd {
 	var text string
-	switch {
-	case m.at == screenFeed:
+	switch m.at {
+	case screenFeed:
 		if l, ok := m.line().t.Row(); ok {
 			text = strings.Join([]string{l.At.In(m.v.loc).Format("2006-01-02 15:04:05.000"), string(l.Source), l.Key, versionText(l), statusText(l), tookText(l)}, "  ")
 		}
-	case m.at == screenConsumers:
+	case screenConsumers:
 		if r := m.row(); r != nil {
 			text = rowText(&m.v, r)
 		}

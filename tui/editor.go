@@ -187,7 +187,8 @@ func (d *editDialog) message(m *Model, msg tea.Msg) (bool, tea.Cmd) {
 			d.failed = msg.err.Error()
 			return false, nil
 		}
-		return false, d.planned(m, msg.plan)
+		d.planned(m, msg.plan)
+		return false, nil
 	case editedMsg:
 		if msg.err != nil {
 			d.failed = msg.err.Error()
@@ -204,18 +205,17 @@ func (d *editDialog) message(m *Model, msg tea.Msg) (bool, tea.Cmd) {
 
 // planned opens the confirmation; where somebody changed the file since the
 // editor was opened, both changes are put together first.
-func (d *editDialog) planned(m *Model, p *control.Plan) tea.Cmd {
+func (d *editDialog) planned(m *Model, p *control.Plan) {
 	if len(p.Files) == 1 {
 		if now := p.Files[0].Base; now.MD5 != "" && now.MD5 != d.md5 {
 			d.rebase(now)
-			return nil
+			return
 		}
 	}
 	c := newConfirm(m, control.Edit, "Publish the toggle file of "+d.app.Name, "Publish", p, d.intents())
 	c.done = func(m *Model) { m.close(d) }
 	c.clash = func(_ *Model, now nacos.State) { d.rebase(now) }
 	m.open(c)
-	return nil
 }
 
 // rebase puts the changes of somebody else, who wrote the file meanwhile, and

@@ -167,7 +167,8 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		}
 		m.dirty = true
 	case undoMsg:
-		return m, m.undoPlanned(msg)
+		m.undoPlanned(msg)
+		return m, nil
 	case crashMsg:
 		m.crash = msg.crash
 		return m, tea.Quit

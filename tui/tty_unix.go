@@ -3,6 +3,7 @@
 package tui
 
 import (
+	"context"
 	"io"
 	"os"
 	"os/exec"
@@ -94,7 +95,9 @@ printf '\033[?2004l\033[?1002l\033[?1003l\033[?1006l\033[?25h\033[?1049l\r\nthe 
 // not ours. It returns what dismisses it. Where there is no shell, nobody watches.
 func watch(logPath string) (dismiss func()) {
 	none := func() {}
-	get := exec.Command("stty", "-g")
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	get := exec.CommandContext(ctx, "stty", "-g")
 	get.Stdin = os.Stdin
 	mode, err := get.Output()
 	if err != nil {
@@ -103,7 +106,7 @@ func watch(logPath string) (dismiss func()) {
 	if logPath == "" {
 		logPath = "no log"
 	}
-	cmd := exec.Command("/bin/sh", "-c", watchman)
+	cmd := exec.Command("/bin/sh", "-c", watchman) //nolint:noctx // it outlives every context
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "BELAY_STTY=" + strings.TrimSpace(string(mode)), "BELAY_LOG=" + logPath}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	in, err := cmd.StdinPipe()

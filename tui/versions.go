@@ -140,7 +140,8 @@ func (s *versions) render() []string {
 	if s.t.Len() > 0 {
 		return s.t.Render()
 	}
-	text, how := "", s.v.st.Dim
+	var text string
+	how := s.v.st.Dim
 	switch {
 	case s.app == "":
 		text = "No application is known yet."

@@ -78,7 +78,7 @@ type writeDialog struct {
 	clash    func(*Model, nacos.State) // takes a conflict instead of this dialog; may be nil
 }
 
-func newWrite(m *Model, op control.Op, rows []*fleet.Row) *writeDialog {
+func newWrite(op control.Op, rows []*fleet.Row) *writeDialog {
 	d := &writeDialog{op: op, verb: title(string(op)), fields: map[stop]*field.Field{}}
 	for _, r := range rows {
 		d.ids = append(d.ids, r.ID)
@@ -420,7 +420,7 @@ func (d *writeDialog) applied(m *Model, msg applyMsg) (closed bool, cmd tea.Cmd)
 }
 
 // undoPlanned opens the confirmation of an undo.
-func (m *Model) undoPlanned(msg undoMsg) tea.Cmd {
+func (m *Model) undoPlanned(msg undoMsg) {
 	switch {
 	case msg.err != nil:
 		m.say("undo: "+msg.err.Error(), true)
@@ -429,5 +429,4 @@ func (m *Model) undoPlanned(msg undoMsg) tea.Cmd {
 	default:
 		m.open(newConfirm(m, control.Undo, "Undo my last toggle", "Undo", msg.plan, nil))
 	}
-	return nil
 }

@@ -132,7 +132,7 @@ func sendReleases(ctx context.Context, db *release.DB, message string, n int) (f
 	if err != nil {
 		return 0, 0, fmt.Errorf("begin: %w", err)
 	}
-	defer tx.Rollback() // after a commit this does nothing
+	defer func() { _ = tx.Rollback() }() // after a commit this does nothing
 	sender := release.NewSender(db, nil)
 	for i := range n {
 		s, err := sender.SendTx(ctx, tx, release.Topic, message)

@@ -269,7 +269,7 @@ func TestRecover(t *testing.T) {
 		d := consume(t, ch, q, nil)
 		receive(t, d)
 		receive(t, d)
-		if err := ch.Recover(true); err != nil {
+		if err := ch.Recover(true); err != nil { //nolint:staticcheck // old clients still send it
 			t.Fatal(err)
 		}
 		for _, want := range []string{"1", "2"} {

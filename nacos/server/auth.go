@@ -70,12 +70,14 @@ const (
 	needAdmin
 )
 
-// What the server says to those whom it refuses.
+// What the server says to those whom it refuses, in Nacos's words.
+//
+//nolint:staticcheck // hence the capital and the exclamation marks
 var (
 	errNoUser    = errors.New("user not found!")
 	errForbidden = errors.New("authorization failed!")
 	errBadToken  = errors.New("token invalid!")
-	errSignature = errors.New("Invalid signature") //nolint:staticcheck // the server's wording
+	errSignature = errors.New("Invalid signature")
 	errExpired   = errors.New("token expired!")
 )
 

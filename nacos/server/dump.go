@@ -199,8 +199,7 @@ func (d *dump) nextTick(start time.Time) (time.Time, bool) {
 	if first.IsZero() || d.tick <= 0 {
 		return first, !first.IsZero()
 	}
-	ticks := first.Sub(start)/d.tick + 1
-	return start.Add(ticks * d.tick), true
+	return start.Add(first.Sub(start).Truncate(d.tick) + d.tick), true
 }
 
 func (d *dump) due(now time.Time) []key {

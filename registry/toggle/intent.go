@@ -142,7 +142,8 @@ func (t *Toggle) textField(f field) *string {
 func (in Intent) changes() ([]change, error) {
 	switch in.Op {
 	case Resume:
-		in.Enable, in.PauseAt, in.ResumeAt = To(true), Null[string](), Null[string]()
+		in.Enable = To(true) //nolint:staticcheck // it is read below
+		in.PauseAt, in.ResumeAt = Null[string](), Null[string]()
 	case Set, Scale, Add:
 	default:
 		return nil, fmt.Errorf("edit: unknown operation %q", string(in.Op))

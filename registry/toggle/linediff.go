@@ -74,16 +74,14 @@ func compareLines(a, b []string) []lineEdit {
 	edits := make([]lineEdit, 0, len(a)+len(b))
 	x, y := 0, 0
 	put := func(sign byte) {
-		text := ""
+		e := lineEdit{sign: sign, a: x, b: y}
 		if sign == '+' {
-			text = b[y]
+			e.text = b[y]
 		} else {
-			text = a[x]
-		}
-		edits = append(edits, lineEdit{sign, text, x, y})
-		if sign != '+' {
+			e.text = a[x]
 			x++
 		}
+		edits = append(edits, e)
 		if sign != '-' {
 			y++
 		}

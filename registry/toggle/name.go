@@ -232,8 +232,11 @@ var listNames = [...]string{"rabbitmq", "toggle", "consumers"}
 // locate understands a full key path.
 func locate(path string) place {
 	var p place
-	offset, ok := 0, true
-	var e element
+	offset := 0
+	var (
+		e  element
+		ok bool
+	)
 	if strings.HasPrefix(path, listPath) && (len(path) == len(listPath) || path[len(listPath)] == '[' || path[len(listPath)] == '.') {
 		offset = len(listPath)
 	} else {

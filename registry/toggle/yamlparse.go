@@ -141,13 +141,13 @@ func (p *yamlParser) directives() bool {
 		t := p.scan.take()
 		any = true
 		words := strings.Fields(t.text)
-		switch {
-		case words[0] == "%YAML":
+		switch words[0] {
+		case "%YAML":
 			if version || len(words) != 2 || !strings.HasPrefix(words[1], "1.") {
 				p.scan.fail(t.start, "the directive %s is not understood", quote(t.text))
 			}
 			version = true
-		case words[0] == "%TAG":
+		case "%TAG":
 			if len(words) != 3 {
 				p.scan.fail(t.start, "the directive %s is not understood", quote(t.text))
 			}

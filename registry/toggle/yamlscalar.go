@@ -135,9 +135,7 @@ func (s *scanner) quotedRun(quote byte, text *strings.Builder) {
 			text.WriteByte('\'')
 			s.forward(2)
 		case quote == '"' && s.peek(0) == '\\':
-			if !s.escape(text) {
-				return
-			}
+			s.escape(text)
 		default:
 			return
 		}
@@ -148,13 +146,13 @@ var yamlEscapes = map[byte]string{'0': "\x00", 'a': "\a", 'b': "\b", 't': "\t", 
 	' ': " ", '"': `"`, '/': "/", '\\': `\`, 'N': "\u0085", '_': "\u00a0", 'L': "\u2028", 'P': "\u2029"}
 
 // escape reads one escape of a double-quoted scalar.
-func (s *scanner) escape(text *strings.Builder) bool {
+func (s *scanner) escape(text *strings.Builder) {
 	s.forward(1)
 	c := s.peek(0)
 	if plain, ok := yamlEscapes[c]; ok && !s.atEnd() {
 		text.WriteString(plain)
 		s.forward(1)
-		return true
+		return
 	}
 	digits := map[byte]int{'x': 2, 'u': 4, 'U': 8}[c]
 	if digits == 0 {
@@ -162,7 +160,7 @@ func (s *scanner) escape(text *strings.Builder) bool {
 			s.fail(s.pos, "the escape \\%c is unknown", c)
 		}
 		text.WriteString(s.quotedBreaks())
-		return true
+		return
 	}
 	s.forward(1)
 	r := s.hex(digits)
@@ -175,7 +173,6 @@ func (s *scanner) escape(text *strings.Builder) bool {
 		}
 	}
 	text.WriteRune(r)
-	return true
 }
 
 func (s *scanner) hex(digits int) rune {

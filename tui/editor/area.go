@@ -204,10 +204,10 @@ const tabWide = 4
 func shown(rs []rune) string {
 	var b strings.Builder
 	for _, r := range rs {
-		switch {
-		case r == '\t':
+		switch r {
+		case '\t':
 			b.WriteString(cell.Blank(tabWide))
-		case r == '\r':
+		case '\r':
 		default:
 			b.WriteString(cell.Clean(string(r)))
 		}

@@ -82,7 +82,7 @@ func (b *Backend) scan(ctx context.Context) error {
 			return b.scanFrom(ctx, db)
 		}
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // the backend closes
 		}
 		t.mu.Lock()
 		t.err, t.nextTry = err, time.Now().Add(delay)

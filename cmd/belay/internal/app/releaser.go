@@ -84,7 +84,7 @@ func (r *releaser) burst(ctx context.Context, key release.Key, n, skip int) erro
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
-	defer tx.Rollback() // after a commit this does nothing
+	defer func() { _ = tx.Rollback() }() // after a commit this does nothing
 	if skip > 0 {
 		const q = `INSERT INTO "ReleaseMessage" ("Id", "Message") SELECT COALESCE(MAX("Id"), 0) + ?, ? FROM "ReleaseMessage"`
 		if _, err := tx.ExecContext(ctx, q, skip+1, key.Message()); err != nil {

@@ -105,20 +105,25 @@ func Publishers(ctx context.Context, cfg PublishersConfig) (PublishersReport, er
 	}
 	run, stop := context.WithCancel(ctx)
 	var background sync.WaitGroup
-	background.Go(func() { scanner.Run(run) })
+	ends := make(chan error, 3) // of the scanner and the cleaners
+	background.Go(func() { ends <- scanner.Run(run) })
 	background.Go(func() { p.naive(run) })
 	if cfg.Clean {
 		for range 2 {
 			c := release.NewCleaner(db, release.CleanerConfig{Pause: cfg.Interval})
 			p.cleaners = append(p.cleaners, c)
-			background.Go(func() { c.Run(run) })
+			background.Go(func() { ends <- c.Run(run) })
 		}
 	}
 	p.write(ctx)
 	p.drain(ctx, scanner)
 	stop()
 	background.Wait()
+	close(ends)
 	report, err := p.judge(ctx)
+	for end := range ends {
+		err = errors.Join(err, end)
+	}
 	report.Scanner, report.Database, report.Took = scanner.Status(), p.kind(), time.Since(began)
 	return report, errors.Join(err, ctx.Err())
 }
@@ -188,7 +193,7 @@ func (p *publishers) transaction(ctx context.Context, random *rand.Rand) {
 		p.refused()
 		return
 	}
-	defer tx.Rollback()
+	defer func() { _ = tx.Rollback() }()
 	sent, err := p.insert(context.WithoutCancel(ctx), tx, random, rows, bulk)
 	if err != nil {
 		p.refused()
@@ -313,23 +318,32 @@ func (p *publishers) naive(ctx context.Context) {
 		query = strings.ReplaceAll(query, `"`, "`")
 	}
 	for {
-		rows, err := p.db.SQL().QueryContext(ctx, fmt.Sprintf(query, seen))
-		if err == nil {
-			p.mu.Lock()
-			for rows.Next() {
-				if rows.Scan(&seen) == nil {
-					p.plain[seen] = true
-				}
-			}
-			p.mu.Unlock()
-			rows.Close()
-		}
+		seen = p.naively(ctx, fmt.Sprintf(query, seen), seen)
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(p.cfg.Interval):
 		}
 	}
+}
+
+// naively reads what is above seen and gives the highest id. What an error cuts off
+// is read in the next round.
+func (p *publishers) naively(ctx context.Context, query string, seen uint64) uint64 {
+	rows, err := p.db.SQL().QueryContext(ctx, query)
+	if err != nil {
+		return seen
+	}
+	defer rows.Close()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for rows.Next() {
+		if rows.Scan(&seen) == nil {
+			p.plain[seen] = true
+		}
+	}
+	_ = rows.Err()
+	return seen
 }
 
 // drain waits until the scanner has had every chance: all committed rows are
