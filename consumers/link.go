@@ -199,9 +199,11 @@ func (l *link) watch(w *wire, closed chan *amqp.Error, blocked chan amqp.Blockin
 			l.update(func() { l.blocked = b.Active })
 			l.ep.Logger.Warn("broker alarm", "blocked", b.Active, "reason", b.Reason)
 		case e, ok := <-closed:
-			if ok {
+			switch {
+			case l.ctx.Err() != nil: // closed by us; the end of the stream may outrun the broker's answer
+			case ok:
 				reason = fmt.Errorf("connection to %s lost: %w", l.ep.shown, e)
-			} else if l.ctx.Err() == nil {
+			default:
 				reason = fmt.Errorf("connection to %s lost", l.ep.shown)
 			}
 			done = true

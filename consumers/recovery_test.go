@@ -3,8 +3,10 @@ package consumers_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -461,5 +463,29 @@ func TestMissingPermissionIsShownAsRefused(t *testing.T) {
 		awaitState(t, c, consumers.Refused)
 		s.permit(t, "blind", ".*")
 		awaitState(t, c, consumers.Running)
+	})
+}
+
+func TestCloseIsNoLoss(t *testing.T) {
+	onServers(t, func(t *testing.T, s *server) {
+		var (
+			mu  sync.Mutex
+			log strings.Builder
+		)
+		for range 20 {
+			conn, err := consumers.Dial(t.Context(), consumers.ConnConfig{URL: s.url, Logger: slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil))})
+			check(t, err)
+			for _, open := range []func(context.Context) (*amqp.Channel, error){conn.ConsumeChannel, conn.PublishChannel} {
+				_, err := open(t.Context())
+				check(t, err)
+			}
+			check(t, conn.Close(t.Context()))
+			if h := conn.Health(); h.Connected || h.LastError != "" {
+				t.Errorf("closed, and health is %+v", h)
+			}
+		}
+		if strings.Contains(log.String(), "WARN") {
+			t.Errorf("logged:\n%s", log.String())
+		}
 	})
 }
