@@ -187,6 +187,12 @@ func (cfg Config) withDefaults() (Config, error) {
 	return cfg, cfg.check()
 }
 
+// Validate tells whether [New] would take cfg. The error is a *[ConfigError].
+func (cfg Config) Validate() error {
+	_, err := cfg.withDefaults()
+	return err
+}
+
 func (cfg Config) check() error {
 	if err := checkID(cfg.ListenerID); err != nil {
 		return err

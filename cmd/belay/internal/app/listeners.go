@@ -141,39 +141,54 @@ func LoadListeners(path string) (*Listeners, error) {
 	return ParseListeners(path, data)
 }
 
-// ParseListeners reads and checks declarations. The error is a *config.Error where it
-// has a line.
+// ParseListeners reads and checks declarations. The error is a *config.Error.
 func ParseListeners(path string, data []byte) (*Listeners, error) {
 	var l Listeners
-	if err := yaml.UnmarshalWithOptions(data, &l, yaml.Strict()); err != nil {
-		return nil, config.YAMLError(path, err)
-	}
-	fail := func(format string, args ...any) error {
-		return &config.Error{Path: path, Text: fmt.Sprintf(format, args...)}
+	doc, err := config.Decode(path, data, &l)
+	if err != nil {
+		return nil, err
 	}
 	if l.App == "" {
-		return nil, fail("app is missing: name the application whose toggle file is in force")
+		return nil, doc.Mistake("$.app", "it is missing: name the application whose toggle file is in force")
 	}
 	if len(l.Listeners) == 0 {
-		return nil, fail("listeners is empty: declare at least one")
+		return nil, doc.Mistake("$.listeners", "it is empty: declare at least one")
 	}
 	switch l.WithoutToggles {
 	case "", "start", "hold":
 	default:
-		return nil, fail("without-toggles is %q; use start or hold", l.WithoutToggles)
+		return nil, doc.Mistake("$.without-toggles", fmt.Sprintf("%q is unknown; use start or hold", l.WithoutToggles))
 	}
 	seen := make(map[string]bool)
 	for i, s := range l.Listeners {
-		h := s.Handler
-		switch {
-		case seen[s.ID]:
-			return nil, fail("listeners[%d]: the id %q stands there twice", i, s.ID)
-		case !h.Log && !h.Discard && h.Exec == nil && h.HTTP == nil:
-			return nil, fail("listeners[%d] (%s): handler is missing; use log, discard, exec or http", i, s.ID)
+		at := fmt.Sprintf("$.listeners[%d]", i)
+		if key, text := s.mistake(); text != "" {
+			return nil, doc.Mistake(at+"."+key, text)
+		}
+		if seen[s.ID] {
+			return nil, doc.Mistake(at+".id", fmt.Sprintf("%q stands there twice", s.ID))
 		}
 		seen[s.ID] = true
 	}
 	return &l, nil
+}
+
+// keys are the keys of the file for the fields of a container's configuration.
+var keys = map[string]string{"ListenerID": "id", "Queues": "queues", "Min": "concurrency", "Max": "concurrency", "Prefetch": "prefetch"}
+
+// mistake names the key of what is wrong, and says what; "" where nothing is.
+func (s ListenerSpec) mistake() (key, text string) {
+	var wrong *consumers.ConfigError
+	h := s.Handler
+	switch err := s.Config().Validate(); {
+	case errors.As(err, &wrong):
+		return keys[wrong.Field], wrong.Text
+	case s.Attempts < 0:
+		return "attempts", fmt.Sprintf("%d must not be negative", s.Attempts)
+	case !h.Log && !h.Discard && h.Exec == nil && h.HTTP == nil:
+		return "handler", "it is missing; use log, discard, exec or http"
+	}
+	return "", ""
 }
 
 // Config returns the container's configuration.

@@ -18,12 +18,12 @@ const currentKey = "current-context"
 func WithCurrent(path string, data []byte, name string) ([]byte, error) {
 	quoted, err := yaml.Marshal(name)
 	if err != nil {
-		return nil, YAMLError(path, err)
+		return nil, yamlError(path, err)
 	}
 	value := strings.TrimSpace(string(quoted))
 	tree, err := parser.ParseBytes(data, parser.ParseComments)
 	if err != nil {
-		return nil, YAMLError(path, err)
+		return nil, yamlError(path, err)
 	}
 	lines := strings.SplitAfter(string(data), "\n")
 	at, found := currentLine(tree)

@@ -38,18 +38,12 @@ func (e *Error) Error() string {
 // Parse reads a configuration. lookup gives the values of ${NAME}. The error is an
 // *Error.
 func Parse(path string, data []byte, lookup func(string) (string, bool)) (*File, error) {
-	tree, err := parser.ParseBytes(data, 0)
-	if err != nil {
-		return nil, YAMLError(path, err)
-	}
-	if at, more := secondDocument(tree); more {
-		return nil, &Error{Path: path, Line: at, Text: "a second document begins here, which is not read: put all into one"}
-	}
-	p := &reading{path: path, tree: tree, lookup: lookup}
 	f := &File{Path: path}
-	if err := yaml.UnmarshalWithOptions(data, f, yaml.Strict()); err != nil {
-		return nil, YAMLError(path, err)
+	doc, err := Decode(path, data, f)
+	if err != nil {
+		return nil, err
 	}
+	p := &reading{doc: doc, lookup: lookup}
 	for name, c := range f.Contexts {
 		if !nameable(name) {
 			return nil, &Error{Path: path, Line: keyLine(data, name), Key: "contexts", Text: fmt.Sprintf("%q is no name for a context: use letters, digits, '.', '_' and '-', not '.' first; directories are named after it", name)}
@@ -66,6 +60,22 @@ func Parse(path string, data []byte, lookup func(string) (string, bool)) (*File,
 		return nil, p.fail("$.current-context", fmt.Sprintf("there is no context %q; there are %s", f.CurrentContext, strings.Join(f.Names(), ", ")))
 	}
 	return f, nil
+}
+
+// Decode reads a YAML file of one document into a struct that has a field for each key.
+// The error is an *Error.
+func Decode(path string, data []byte, into any) (*Document, error) {
+	tree, err := parser.ParseBytes(data, 0)
+	if err != nil {
+		return nil, yamlError(path, err)
+	}
+	if at, more := secondDocument(tree); more {
+		return nil, &Error{Path: path, Line: at, Text: "a second document begins here, which is not read: put all into one"}
+	}
+	if err := yaml.UnmarshalWithOptions(data, into, yaml.Strict()); err != nil {
+		return nil, yamlError(path, err)
+	}
+	return &Document{path: path, tree: tree}, nil
 }
 
 // secondDocument finds the line of a document after the first that says something.
@@ -98,9 +108,9 @@ func keyLine(data []byte, key string) int {
 	return 0
 }
 
-// YAMLError turns the library's error into ours, with its line and without the excerpt
+// yamlError turns the library's error into ours, with its line and without the excerpt
 // of the file, which may hold a secret.
-func YAMLError(path string, err error) error {
+func yamlError(path string, err error) error {
 	e := &Error{Path: path, Text: "is no valid YAML"}
 	var l *lineError
 	if errors.As(err, &l) {
@@ -119,22 +129,29 @@ func YAMLError(path string, err error) error {
 	return e
 }
 
+// Document is a YAML file that was read. It knows on which lines things stand.
+type Document struct {
+	path string
+	tree *ast.File
+}
+
+// Mistake makes an *Error at the line of a YAML path, such as $.listeners[0].id.
+func (d *Document) Mistake(path, text string) error {
+	return &Error{Path: d.path, Line: d.line(path), Key: strings.TrimPrefix(path, "$."), Text: text}
+}
+
 type reading struct {
-	path   string
-	tree   *ast.File
+	doc    *Document
 	lookup func(string) (string, bool)
 }
 
-// fail makes an error at the line of a YAML path.
-func (p *reading) fail(path, text string) error {
-	return &Error{Path: p.path, Line: p.line(path), Key: strings.TrimPrefix(path, "$."), Text: text}
-}
+func (p *reading) fail(path, text string) error { return p.doc.Mistake(path, text) }
 
 // line finds the line of a path, or of the nearest thing above it that is there.
-func (p *reading) line(path string) int {
+func (d *Document) line(path string) int {
 	for path != "$" && path != "" {
 		if yp, err := yaml.PathString(path); err == nil {
-			if n, err := yp.FilterFile(p.tree); err == nil && n != nil && n.GetToken() != nil {
+			if n, err := yp.FilterFile(d.tree); err == nil && n != nil && n.GetToken() != nil {
 				return n.GetToken().Position.Line
 			}
 		}
