@@ -70,6 +70,7 @@ type globals struct {
 	ascii    bool
 
 	log     *slog.Logger
+	level   slog.Level        // of logLevel
 	keys    map[string]string // of the dashboard, rebound
 	began   bool              // the command itself was reached
 	closers []func() error
@@ -184,8 +185,11 @@ func newRoot(g *globals) *cobra.Command {
 	add("change", newPauseCmd(g), newResumeCmd(g), newScaleCmd(g), newEditCmd(g), newRollbackCmd(g), newReleaseCmd(g))
 	add("file", newFileCmd(g), newHistoryCmd(g), newDiffCmd(g))
 	add("host", newDemoCmd(g), newRunCmd(g))
-	defer g.noteStart(root)
 	add("other", newInitCmd(g), newContextsCmd(g), newUseCmd(g), newConfigCmd(g), newVersionCmd(g))
+	root.InitDefaultCompletionCmd()
+	explainCalls(root)
+	explainTopics(root)
+	g.noteStart(root)
 	return root
 }
 
@@ -226,6 +230,9 @@ func (g *globals) prepare(cmd *cobra.Command) error {
 	if os.Getenv("NO_COLOR") != "" {
 		g.noColor = true
 	}
+	if err := g.level.UnmarshalText([]byte(g.logLevel)); err != nil {
+		return usageError("--log-level %s: use debug, info, warn or error", g.logLevel)
+	}
 	if g.logFile == "" {
 		return nil
 	}
@@ -233,10 +240,6 @@ func (g *globals) prepare(cmd *cobra.Command) error {
 }
 
 func (g *globals) openLog(path string) error {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(g.logLevel)); err != nil {
-		return usageError("--log-level %s: use debug, info, warn or error", g.logLevel)
-	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("open the log: %w", err)
 	}
@@ -245,7 +248,7 @@ func (g *globals) openLog(path string) error {
 		return fmt.Errorf("open the log: %w", err)
 	}
 	g.closers = append(g.closers, f.Close)
-	g.log = slog.New(slog.NewTextHandler(f, &slog.HandlerOptions{Level: level}))
+	g.log = slog.New(slog.NewTextHandler(f, &slog.HandlerOptions{Level: g.level}))
 	return nil
 }
 
