@@ -367,6 +367,9 @@ func (d *writeDialog) confirm(m *Model) tea.Cmd {
 	for _, f := range d.plan.Files {
 		if f.Refusal != nil && !(d.force && f.Forceable) && !f.Unchanged {
 			d.failed = "refused: " + f.Refusal.Text
+			if f.NeedsEdit() {
+				d.failed += "; esc, then e edits the file"
+			}
 			return nil
 		}
 	}

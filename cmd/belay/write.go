@@ -230,8 +230,11 @@ func refusedPlan(p *control.Plan) error {
 			continue
 		}
 		hint := ""
-		if f.Forceable {
+		switch {
+		case f.Forceable:
 			hint = "; the fault was there before: --force writes all the same"
+		case f.NeedsEdit():
+			hint = "; mend the file first: belay edit " + f.App
 		}
 		return fmt.Errorf("%s: %w%s", f.App, f.Refusal, hint)
 	}
@@ -261,13 +264,14 @@ func (g *globals) explain(p *control.Plan) {
 	for _, h := range p.Hazards {
 		fmt.Fprintln(g.err, printable("hazard: "+h.Text))
 	}
-	for _, w := range p.Warnings {
-		fmt.Fprintln(g.err, printable("warning: "+w.Text))
+	for _, w := range p.Warnings { // those of the files are among them
+		text := w.Text
+		if w.App != "" && !strings.HasPrefix(text, w.App+" ") {
+			text = w.App + ": " + text
+		}
+		fmt.Fprintln(g.err, printable("warning: "+text))
 	}
 	for _, f := range p.Files {
-		for _, w := range f.Warnings {
-			fmt.Fprintln(g.err, printable("warning: "+f.App+": "+w.Text))
-		}
 		for _, c := range f.Changes {
 			fmt.Fprintln(g.err, printable(f.App+"/"+c.String()))
 		}

@@ -119,12 +119,16 @@ func TestPlanRefusals(t *testing.T) {
 	if *lookup(t, store.text(), "A").Enable {
 		t.Error("not written")
 	}
-	if p := planned(t, c, Intent{Op: Scale, ID: id("A"), Min: ptr(4), Max: ptr(2), Force: true}); p.Files[0].Refusal == nil || p.Files[0].Forceable {
+	if p := planned(t, c, Intent{Op: Scale, ID: id("A"), Min: ptr(4), Max: ptr(2), Force: true}); p.Files[0].Refusal == nil || p.Files[0].Forceable || p.Files[0].NeedsEdit() {
 		t.Errorf("max below min: %+v", p.Files[0].Refusal)
 	}
 	bad := lines("A") + "x=\\u1\n"
-	if p := planned(t, c, Intent{Op: Edit, ID: fleet.ID{App: app}, Text: &bad}); p.Files[0].Refusal == nil || p.Files[0].Refusal.Line != 2 {
+	if p := planned(t, c, Intent{Op: Edit, ID: fleet.ID{App: app}, Text: &bad}); p.Files[0].Refusal == nil || p.Files[0].Refusal.Line != 2 || p.Files[0].NeedsEdit() {
 		t.Errorf("a fatal text: %+v", p.Files[0].Refusal)
+	}
+	c = newControl(t, Config{Store: newMemory(bad)})
+	if p := planned(t, c, Intent{Op: Pause, ID: id("A"), Force: true}); !p.Files[0].NeedsEdit() {
+		t.Errorf("a pause in a fatal text: %+v", p.Files[0].Refusal)
 	}
 }
 

@@ -96,6 +96,12 @@ type FilePlan struct {
 	steps  map[string]bool // the listeners of a two-step scale
 }
 
+// NeedsEdit tells that a line of the file stands in the way of a toggle, and that no
+// force passes it: somebody has to edit the file first.
+func (f *FilePlan) NeedsEdit() bool {
+	return f.Refusal != nil && !f.Forceable && f.Refusal.Line > 0 && len(f.orders) > 0
+}
+
 // Affected is a listener that the plan changes, and where it runs.
 type Affected struct {
 	ID        fleet.ID
