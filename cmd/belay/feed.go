@@ -46,7 +46,7 @@ func newFeedCmd(g *globals) *cobra.Command {
 	cmd := &cobra.Command{Use: "feed", Short: "Follow what changes: releases, toggles, consumers, instances", Long: feedHelp, Args: cobra.NoArgs}
 	cmd.Flags().StringVar(&f.since, "since", "", "begin this long ago, or at this `time`: 1h, 14:30, 2006-01-02 14:30")
 	cmd.Flags().StringVar(&f.source, "source", "", "only this `source`: release, toggle, consumer, instance, broker or scanner")
-	cmd.Flags().DurationVar(&f.lasts, "for", 0, "end after this long")
+	cmd.Flags().DurationVar(&f.lasts, "for", 0, "end this long after the past was read")
 	cmd.Flags().BoolVar(&f.all, "all", false, "also what still waits to be merged")
 	o := addOutput(cmd, "table", "json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -78,15 +78,15 @@ func (g *globals) feed(ctx context.Context, o *output, f feedFlags) error {
 		return err
 	}
 	defer b.Close(context.WithoutCancel(ctx))
-	if f.lasts > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, f.lasts)
-		defer cancel()
-	}
 	select {
 	case <-b.PastLoaded():
 	case <-ctx.Done():
 		return nil
+	}
+	if f.lasts > 0 { // from here: reading the past takes its own time
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, f.lasts)
+		defer cancel()
 	}
 	if f.since == "" {
 		fmt.Fprintf(g.err, "toggles, consumers, instances and releases from %s on; --since shows what was before\n", time.Now().Format("15:04:05"))
