@@ -425,9 +425,9 @@ func (d *writeDialog) applied(m *Model, msg applyMsg) (closed bool, cmd tea.Cmd)
 // undoPlanned opens the confirmation of an undo.
 func (m *Model) undoPlanned(msg undoMsg) {
 	switch {
-	case msg.err != nil:
+	case msg.err != nil && !errors.Is(msg.err, control.ErrNothingToUndo):
 		m.say("undo: "+msg.err.Error(), true)
-	case msg.plan == nil || len(msg.plan.Files) == 0:
+	case msg.err != nil:
 		m.say("nothing to undo: no write of this dashboard is left; 3 (history) rolls back", false)
 	default:
 		m.open(newConfirm(m, control.Undo, "Undo my last toggle", "Undo", msg.plan, nil))

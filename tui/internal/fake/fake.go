@@ -279,7 +279,7 @@ func (b *Backend) UndoPlan(ctx context.Context) (*control.Plan, error) {
 	last := len(b.applied) - 1
 	if last < 0 {
 		b.mu.Unlock()
-		return nil, nil
+		return nil, control.ErrNothingToUndo
 	}
 	var is []control.Intent
 	for _, f := range b.applied[last].Files {
