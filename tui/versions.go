@@ -73,6 +73,8 @@ func (s *versions) change(x *control.Version) string {
 	case text != "":
 	case !x.Known:
 		text = "(content not read)"
+	case x.Unreadable != "":
+		text = x.Unreadable + "; nothing of it applies"
 	default:
 		text = "no toggle changed"
 	}
@@ -304,7 +306,15 @@ func (d *versionDialog) render(m *Model, w, h int) []string {
 				lines = append(lines, "  "+l)
 			}
 		}
-		if len(d.x.Changes) == 0 {
+		switch {
+		case len(d.x.Changes) > 0:
+		case !d.x.Known:
+			lines = append(lines, st.Dim.Paint("  the content of this version was not read"))
+		case d.x.Unreadable != "":
+			for _, l := range cell.Wrap(cell.Clean(d.x.Unreadable+"; nothing of it applies"), in-2) {
+				lines = append(lines, "  "+st.Bad.Paint(l))
+			}
+		default:
 			lines = append(lines, st.Dim.Paint("  no toggle changed"))
 		}
 	}

@@ -22,6 +22,7 @@ type fileVersion struct {
 	From    string       `json:"from"`
 	Changes []fileChange `json:"changes"`
 	MD5     string       `json:"md5"`
+	Error   string       `json:"error,omitempty"`
 }
 
 type fileChange struct {
@@ -35,7 +36,8 @@ const historyHelp = `The versions of an application's toggle file, newest first:
 which address, and what it changed. An ID shows only the versions that changed that
 listener.
 
-JSON: [{"version","at","by","from","changes":[{"id","field","before","after"}],"md5"}].`
+JSON: [{"version","at","by","from","changes":[{"id","field","before","after"}],"md5"}],
+and "error" where a version is not known or nothing of it can be read: it changed nothing.`
 
 func newHistoryCmd(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
@@ -65,7 +67,7 @@ func newHistoryCmd(g *globals) *cobra.Command {
 				continue
 			}
 			list = append(list, versionOf(v))
-			rows = append(rows, []string{v.ID, v.At.Local().Format("2006-01-02 15:04:05"), v.By, v.From, changesText(v.Changes)})
+			rows = append(rows, []string{v.ID, v.At.Local().Format("2006-01-02 15:04:05"), v.By, v.From, changesText(v)})
 			if o.format == "name" {
 				fmt.Fprintln(g.out, v.ID)
 			}
@@ -92,6 +94,12 @@ func changed(v control.Version, listener string) bool {
 
 func versionOf(v control.Version) fileVersion {
 	out := fileVersion{Version: v.ID, At: utc(v.At), By: v.By, From: v.From, MD5: v.MD5, Changes: []fileChange{}}
+	switch {
+	case v.Unreadable != "":
+		out.Error = v.Unreadable
+	case !v.Known:
+		out.Error = "the content could not be read"
+	}
 	for _, c := range v.Changes {
 		out.Changes = append(out.Changes, fileChange{c.ListenerID, c.Field, c.Before, c.After})
 	}
@@ -99,15 +107,19 @@ func versionOf(v control.Version) fileVersion {
 }
 
 // changesText leaves out who and when: both have columns of their own.
-func changesText(changes []toggle.Change) string {
+func changesText(v control.Version) string {
 	var texts []string
-	for _, c := range changes {
+	for _, c := range v.Changes {
 		if c.Field != "updatedBy" && c.Field != "updatedAt" {
 			texts = append(texts, c.String())
 		}
 	}
 	switch {
-	case len(changes) == 0:
+	case !v.Known:
+		return "its content could not be read"
+	case v.Unreadable != "":
+		return v.Unreadable + "; nothing of it applies"
+	case len(v.Changes) == 0:
 		return "no listener changed"
 	case texts == nil:
 		return "only who and when"
@@ -220,7 +232,18 @@ func twoVersions(versions []control.Version, ids []string) (from, to control.Ver
 }
 
 func (g *globals) showDiff(o *output, format toggle.Format, from, to control.Version) error {
-	changes := toggle.Diff(toggle.Parse(format, []byte(from.Text)), toggle.Parse(format, []byte(to.Text)))
+	for _, v := range []control.Version{from, to} {
+		switch {
+		case v.ID != "" && !v.Known:
+			return fmt.Errorf("compare versions: the content of %s could not be read", v.ID)
+		case v.Unreadable != "":
+			fmt.Fprintln(g.err, printable("belay: warning: version "+v.ID+" "+v.Unreadable+"; only its lines are compared"))
+		}
+	}
+	var changes []toggle.Change
+	if from.Unreadable == "" && to.Unreadable == "" {
+		changes = toggle.Diff(toggle.Parse(format, []byte(from.Text)), toggle.Parse(format, []byte(to.Text)))
+	}
 	text := toggle.Unified([]byte(from.Text), []byte(to.Text), 3)
 	shape := struct {
 		From    string       `json:"from"`

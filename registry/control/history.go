@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/belay-mq/belay/nacos"
@@ -34,10 +35,17 @@ func (c *Control) History(ctx context.Context, app string) ([]Version, error) {
 	}
 	format := toggle.FormatOf(key.DataID)
 	versions := make([]Version, len(changes))
-	for i, ch := range changes {
+	var good *toggle.File // the newest that could be read
+	for i, ch := range slices.Backward(changes) {
 		v := Version{ID: ch.ID, At: ch.At, By: ch.By, From: ch.From, Op: ch.Op, MD5: ch.MD5, Text: ch.Text, Known: ch.Known}
 		if ch.Known {
-			v.Changes = toggle.Diff(toggle.Parse(format, []byte(ch.Previous)), toggle.Parse(format, []byte(ch.Text)))
+			before, after := toggle.Parse(format, []byte(ch.Previous)), toggle.Parse(format, []byte(ch.Text))
+			if before.Fatal == nil {
+				good = before
+			}
+			if v.Unreadable = after.Unreadable(); v.Unreadable == "" {
+				v.Changes = toggle.Diff(good, after)
+			}
 			if v.MD5 == "" && ch.Text != "" {
 				v.MD5 = sum(ch.Text)
 			}

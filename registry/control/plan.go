@@ -151,4 +151,7 @@ type Version struct {
 	MD5     string
 	Text    string
 	Known   bool // Text was read
+	// Unreadable says in words why nothing of Text can be read, "" where it can. Such a
+	// version changes nothing, and the next one is held against what was in force before.
+	Unreadable string
 }

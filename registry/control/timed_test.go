@@ -327,6 +327,34 @@ func TestHistoryAndRollback(t *testing.T) {
 	}
 }
 
+type historyOf struct {
+	ConfigStore
+	changes []nacos.Change
+}
+
+func (h historyOf) History(context.Context, nacos.Key, int) ([]nacos.Change, error) {
+	return h.changes, nil
+}
+
+func TestHistoryOfAnUnreadableVersion(t *testing.T) {
+	good, bad, off := lines("A enable=true"), lines("A enable=true")+"x=\\u1\n", lines("A enable=false")
+	c := newControl(t, Config{Store: historyOf{newMemory(off), []nacos.Change{
+		{ID: "3", Op: "update", Known: true, Text: off, Previous: bad},
+		{ID: "2", Op: "update", Known: true, Text: bad, Previous: good},
+		{ID: "1", Op: "insert", Known: true, Text: good},
+	}}})
+	list, err := c.History(t.Context(), app)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := list[1]; len(v.Changes) != 0 || v.Unreadable != "cannot be read, line 3: \\u without four hex digits in \"x\"" {
+		t.Errorf("the version that cannot be read: %+v", v)
+	}
+	if v := list[0]; len(v.Changes) != 1 || v.Changes[0].String() != "A: enable true → false" || v.Unreadable != "" {
+		t.Errorf("the version after it: %+v", v)
+	}
+}
+
 func TestAuditDirectory(t *testing.T) {
 	store := newMemory(lines("A"))
 	c := newControl(t, Config{Store: store, AuditDir: "/dev/null/x"})

@@ -113,8 +113,9 @@ func (f *Feed) compareFile(ctx context.Context, a *fleet.App, seen *appSeen, fil
 	}
 	seen.md5, seen.absent = a.File.MD5, a.File.Absent
 	if file.Fatal != nil { // the last good one stays in force
-		f.add(Line{Source: Toggle, Key: a.Name, App: a.Name, Version: versionOf(a.File.MD5), Status: Failed, Window: f.window,
-			Text: "the file cannot be read, line " + strconv.Itoa(file.Fatal.Line) + ": " + file.Fatal.Text})
+		l := unreadable(a.Name, a.File.MD5, file)
+		l.Window = f.window
+		f.add(l)
 		return nil
 	}
 	if p := file.Worst(); !first && p != nil && p.Class().Loud() {

@@ -293,18 +293,30 @@ func (f *Feed) pastLocked(l Line) {
 	}
 }
 
-// historyLines makes lines of the changes of a file, whoever made them.
+// historyLines makes lines of the changes of a file, newest first, whoever made them.
+// What follows a text that cannot be read is held against the one before it, which
+// stayed in force.
 func historyLines(key nacos.Key, changes []nacos.Change) []Line {
 	format := toggle.FormatOf(key.DataID)
 	var out []Line
-	for _, c := range changes {
+	good := &toggle.File{}
+	for _, c := range slices.Backward(changes) {
 		if !c.Known || c.Op != "delete" && c.Text == c.Previous {
 			continue
 		}
 		before := toggle.Parse(format, []byte(c.Previous))
 		after := toggle.Parse(format, []byte(c.Text))
-		for _, id := range listenersIn(before, after) {
-			if l, ok := historyLine(key.Group, id, before, after); ok {
+		if before.Fatal == nil {
+			good = before
+		}
+		if after.Fatal != nil {
+			l := unreadable(key.Group, c.MD5, after)
+			l.At = c.At
+			out = append(out, l)
+			continue
+		}
+		for _, id := range listenersIn(good, after) {
+			if l, ok := historyLine(key.Group, id, good, after); ok {
 				if l.At, l.Version = c.At, versionOf(c.MD5); l.By == "" {
 					l.By = c.By
 				}
@@ -316,6 +328,11 @@ func historyLines(key nacos.Key, changes []nacos.Change) []Line {
 		}
 	}
 	return out
+}
+
+// unreadable is the line of a file of which nothing comes into force.
+func unreadable(app, md5 string, file *toggle.File) Line {
+	return Line{Source: Toggle, Key: app, App: app, Version: versionOf(md5), Status: Failed, Text: "the file " + file.Unreadable()}
 }
 
 func listenersIn(files ...*toggle.File) []string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -143,4 +144,34 @@ func TestHandedOver(t *testing.T) {
 			t.Errorf("hands over %d lines, want the 10 of the last seconds", len(handed))
 		}
 	})
+}
+
+// A text that cannot be read takes nothing out of force.
+func TestHistoryOfAnUnreadableText(t *testing.T) {
+	const (
+		on  = "rabbitmq.toggle.consumers[0].listenerId=A\nrabbitmq.toggle.consumers[0].enable=true\n"
+		off = "rabbitmq.toggle.consumers[0].listenerId=A\nrabbitmq.toggle.consumers[0].enable=false\n"
+		bad = on + "x=\\u1\n"
+	)
+	key := nacos.Key{DataID: "rabbitmq-toggle.properties", Group: "app"}
+	at := time.Date(2026, 12, 1, 3, 0, 0, 0, time.UTC)
+	lines := historyLines(key, []nacos.Change{
+		{At: at.Add(4 * time.Minute), Op: "update", Known: true, Text: off, Previous: bad},
+		{At: at.Add(3 * time.Minute), Op: "update", Known: true, Text: bad, Previous: bad + "#"},
+		{At: at.Add(2 * time.Minute), Op: "update", Known: true, Text: bad + "#", Previous: on},
+		{At: at, Op: "insert", Known: true, Text: on},
+	})
+	var got []string
+	for _, l := range lines {
+		got = append(got, l.At.Format("04 ")+l.Key+" "+string(l.Status)+" "+l.Text)
+	}
+	want := []string{
+		"00 app/A delivered new in the file: running",
+		"02 app failed the file cannot be read, line 3: \\u without four hex digits in \"x\"",
+		"03 app failed the file cannot be read, line 3: \\u without four hex digits in \"x\"",
+		"04 app/A delivered running → paused",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
 }

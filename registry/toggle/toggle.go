@@ -1,6 +1,7 @@
 package toggle
 
 import (
+	"fmt"
 	"sort"
 	"strings"
 	"time"
@@ -97,6 +98,15 @@ type File struct {
 	Warnings []Problem
 	// Fatal is set when nothing can be read; Entries and Warnings are then empty.
 	Fatal *Problem
+}
+
+// Unreadable says in words where and why nothing of the file can be read, "" where it
+// can.
+func (f *File) Unreadable() string {
+	if f == nil || f.Fatal == nil {
+		return ""
+	}
+	return fmt.Sprintf("cannot be read, line %d: %s", f.Fatal.Line, f.Fatal.Text)
 }
 
 // InForce returns one toggle for each listener that the file names, by the
