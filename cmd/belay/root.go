@@ -17,6 +17,7 @@ import (
 
 	"github.com/belay-mq/belay/cmd/belay/internal/app"
 	"github.com/belay-mq/belay/cmd/belay/internal/config"
+	"github.com/belay-mq/belay/consumers/release"
 	"github.com/belay-mq/belay/registry/fleet"
 )
 
@@ -108,6 +109,9 @@ func (g *globals) exit(ctx context.Context, err error) int {
 		}
 	}
 	if text := err.Error(); text != "" {
+		if release.NoTable(err) {
+			text += "; 'belay release init' creates it"
+		}
 		fmt.Fprintln(g.err, "belay: "+text)
 	}
 	return code
@@ -297,6 +301,9 @@ func (g *globals) settled(ctx context.Context) (*app.Backend, func(), error) {
 
 // settledAs is settled with options of its own.
 func (g *globals) settledAs(ctx context.Context, c *config.Context, opts app.Options) (*app.Backend, func(), error) {
+	if c.Nacos == nil && c.RabbitMQ == nil {
+		return nil, nil, usageError("context %s names neither nacos nor rabbitmq: it has no listeners", c.Name)
+	}
 	b, err := app.Open(ctx, c, opts)
 	if err != nil {
 		return nil, nil, err

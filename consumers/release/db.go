@@ -6,7 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5/pgconn"
+	"modernc.org/sqlite"
 )
 
 // DB is a database that holds Apollo's ReleaseMessage table. All methods may be
@@ -50,6 +55,22 @@ func (db *DB) Init(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// NoTable tells whether an error says that the table ReleaseMessage is missing.
+func NoTable(err error) bool {
+	var m *mysql.MySQLError
+	var p *pgconn.PgError
+	var s *sqlite.Error
+	switch {
+	case errors.As(err, &m):
+		return m.Number == 1146
+	case errors.As(err, &p):
+		return p.Code == "42P01"
+	case errors.As(err, &s):
+		return strings.Contains(s.Error(), "no such table: ReleaseMessage")
+	}
+	return false
 }
 
 // Name is the database's name: for SQLite the file's name without its

@@ -85,6 +85,12 @@ func TestNoTable(t *testing.T) {
 		if !strings.Contains(text, "releasemessage") || !strings.Contains(text, b.db.Name()) {
 			t.Errorf("the error does not name the table and the database: %s", text)
 		}
+		if _, err := NewSender(b.db, nil).Send(t.Context(), Topic, "a+b+c"); !NoTable(err) || !NoTable(s.Status().LastError) {
+			t.Errorf("not told as a missing table: %v; %v", err, s.Status().LastError)
+		}
+		if _, err := b.db.SQL().ExecContext(t.Context(), "SELECT 1 FROM"); err == nil || NoTable(err) {
+			t.Errorf("told as a missing table: %v", err)
+		}
 		if err := b.db.Init(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -249,6 +249,9 @@ func scannerHealth(s feed.Progress, began time.Time) fleet.Health {
 	if s.LastError != nil {
 		h.State, h.Since, h.Err = fleet.HealthDown, s.ErrorSince, s.LastError.Error()
 		h.Advice = "reading goes on where it was; check the dsn and that the database runs"
+		if release.NoTable(s.LastError) {
+			h.Advice = "check the dsn; 'belay release init' creates the table"
+		}
 		if until := time.Until(s.NextTry); until > 0 {
 			h.Advice = "next try in " + fleet.Short(until) + "; " + h.Advice
 		}
