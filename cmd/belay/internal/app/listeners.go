@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"time"
@@ -87,14 +88,18 @@ type HandlerSpec struct {
 	HTTP *HTTPSpec
 }
 
-// ExecSpec is a command. Exit status 0 acks the message; any other rejects it, or
-// requeues it where the listener says requeue-on-error.
+// ExecSpec is a command. Exit status 0 acks the message; any other, and a timeout,
+// rejects it, or requeues it where the listener says requeue-on-error. One that cannot
+// be started gives it back.
 type ExecSpec struct {
 	Command []string `yaml:"command"`
 	Timeout Duration `yaml:"timeout,omitempty"` // default 30 s
 }
 
-// HTTPSpec is an address that messages are posted to. A status of 2xx acks the message.
+// HTTPSpec is an address that messages are posted to. A status of 2xx acks the message;
+// where nobody has looked at it (no connection, no answer in time, 3xx, 401, 403, 404,
+// 405, 407, 408, 429, 502, 503, 504) it goes back; any other status rejects it, or
+// requeues it where the listener says requeue-on-error. No redirect is followed.
 type HTTPSpec struct {
 	URL     string   `yaml:"url"`
 	Timeout Duration `yaml:"timeout,omitempty"` // default 30 s
@@ -132,13 +137,25 @@ func (h *HandlerSpec) UnmarshalYAML(node ast.Node) error {
 	return nil
 }
 
-// LoadListeners reads and checks a file of listeners.
+// LoadListeners reads and checks a file of listeners; the commands that it names must be
+// there. The error is a *config.Error where the file could be read.
 func LoadListeners(path string) (*Listeners, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read the listeners: %w", err)
 	}
-	return ParseListeners(path, data)
+	l, err := ParseListeners(path, data)
+	if err != nil {
+		return nil, err
+	}
+	for i, s := range l.Listeners {
+		if e := s.Handler.Exec; e != nil {
+			if _, err := exec.LookPath(e.Command[0]); err != nil {
+				return nil, &config.Error{Path: path, Key: fmt.Sprintf("listeners[%d].handler.exec.command", i), Text: err.Error()}
+			}
+		}
+	}
+	return l, nil
 }
 
 // ParseListeners reads and checks declarations. The error is a *config.Error.
