@@ -167,26 +167,32 @@ func (p *publishers) write(ctx context.Context) {
 	for i := range p.cfg.Writers {
 		random := rand.New(rand.NewPCG(p.cfg.Seed, uint64(i)))
 		writers.Go(func() {
+			// The first writers begin in different ways, so that a short run has them all.
+			way, rollback := []int{held, bulk, plain}[min(i, 2)], i == 2
 			for ctx.Err() == nil {
-				p.transaction(ctx, random)
+				p.transaction(ctx, random, way, rollback)
+				way, rollback = random.IntN(100), random.IntN(5) == 0
 			}
 		})
 	}
 	writers.Wait()
 }
 
-// transaction writes once, in one of the ways in which publishers write.
-func (p *publishers) transaction(ctx context.Context, random *rand.Rand) {
-	rows, hold, bulk := 1+random.IntN(3), time.Duration(0), false
-	switch n := random.IntN(100); {
-	case n < 5:
+// Of a hundred ways to write, those from held on keep a transaction open for long,
+// those from bulk on insert many rows at once, and those from brief on wait a little.
+const held, bulk, brief, plain = 0, 5, 10, 30
+
+// transaction writes once, in one of a hundred ways in which publishers write.
+func (p *publishers) transaction(ctx context.Context, random *rand.Rand, way int, rollback bool) {
+	rows, hold, many := 1+random.IntN(3), time.Duration(0), false
+	switch {
+	case way < bulk:
 		hold = 10 * p.cfg.Interval
-	case n < 10:
-		rows, bulk = 20+random.IntN(280), true
-	case n < 30:
+	case way < brief:
+		rows, many = 20+random.IntN(280), true
+	case way < plain:
 		hold = time.Duration(random.IntN(int(2 * p.cfg.Interval)))
 	}
-	rollback := random.IntN(5) == 0
 	// A transaction that has begun is carried through when the run ends.
 	tx, err := p.db.SQL().BeginTx(context.WithoutCancel(ctx), nil)
 	if err != nil {
@@ -194,7 +200,7 @@ func (p *publishers) transaction(ctx context.Context, random *rand.Rand) {
 		return
 	}
 	defer func() { _ = tx.Rollback() }()
-	sent, err := p.insert(context.WithoutCancel(ctx), tx, random, rows, bulk)
+	sent, err := p.insert(context.WithoutCancel(ctx), tx, random, rows, many)
 	if err != nil {
 		p.refused()
 		return
@@ -207,7 +213,7 @@ func (p *publishers) transaction(ctx context.Context, random *rand.Rand) {
 	if hold == 10*p.cfg.Interval {
 		p.report.Held++
 	}
-	if bulk {
+	if many {
 		p.report.Bulk++
 	}
 	if rollback {
