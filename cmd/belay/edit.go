@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/belay-mq/belay/cmd/belay/internal/app"
+	"github.com/belay-mq/belay/nacos"
 	"github.com/belay-mq/belay/registry/control"
 	"github.com/belay-mq/belay/registry/fleet"
 	"github.com/belay-mq/belay/registry/toggle"
@@ -52,7 +54,8 @@ func newEditCmd(g *globals) *cobra.Command {
 		Use: "edit [APP]", Short: "Edit a toggle file of Nacos in $EDITOR", Args: cobra.MaximumNArgs(1), ValidArgsFunction: g.completeApps,
 		Long: `Opens the toggle file of an application in $VISUAL or $EDITOR, shows what the edit
 changes, asks, and writes it by compare-and-publish. Where somebody else has changed the
-file meanwhile, nothing is written (exit status 3) and the edited text is kept.`,
+file meanwhile, nothing is written (exit status 3). A text that was edited and is not
+written is kept in a file, whatever the cause.`,
 	}
 	w.add(cmd)
 	o := addOutput(cmd, "table", "json", "yaml")
@@ -71,26 +74,30 @@ file meanwhile, nothing is written (exit status 3) and the edited text is kept.`
 		}
 		file := b.Snapshot().App(name).File
 		text, err := g.inEditor(cmd.Context(), file.Key.DataID, file.Text)
-		if err != nil {
-			return err
-		}
-		if text == file.Text {
+		if err == nil && text == file.Text {
 			_, err = fmt.Fprintln(g.err, "nothing was changed")
 			return err
 		}
-		if f := toggle.Parse(toggle.FormatOf(file.Key.DataID), []byte(text)); f.Fatal != nil {
-			return fmt.Errorf("line %d: %s: %s; nothing was written", f.Fatal.Line, f.Fatal.Code, f.Fatal.Text)
+		if err == nil {
+			w.editedMD5 = &file.MD5
+			err = g.publishText(cmd.Context(), b, o, w, file, text)
 		}
-		w.editedMD5 = &file.MD5
-		err = g.carryOut(cmd.Context(), b, o, w, []control.Intent{{
-			Op: control.Edit, ID: fleet.ID{App: name}, Text: &text, Reason: w.reason, Force: w.force,
-		}})
-		if errors.Is(err, errEditedMeanwhile) {
-			return keepText(err, file.Key.DataID, text)
+		if err == nil || statusOf(err) == exitUnconfirmed || text == "" || text == file.Text {
+			return err
 		}
-		return err
+		return keepText(err, file.Key.DataID, text)
 	}
 	return cmd
+}
+
+// publishText writes an edited text.
+func (g *globals) publishText(ctx context.Context, b *app.Backend, o *output, w writeFlags, file nacos.State, text string) error {
+	if f := toggle.Parse(toggle.FormatOf(file.Key.DataID), []byte(text)); f.Fatal != nil {
+		return fmt.Errorf("line %d: %s: %s; nothing was written", f.Fatal.Line, f.Fatal.Code, f.Fatal.Text)
+	}
+	return g.carryOut(ctx, b, o, w, []control.Intent{{
+		Op: control.Edit, ID: fleet.ID{App: file.Key.Group}, Text: &text, Reason: w.reason, Force: w.force,
+	}})
 }
 
 // errEditedMeanwhile: the file in Nacos is no longer the one that the editor was given.
@@ -107,10 +114,14 @@ func keepText(err error, name, text string) error {
 	if ferr = errors.Join(ferr, f.Close()); ferr != nil {
 		return errors.Join(err, ferr)
 	}
+	if err.Error() == "" { // the results were printed
+		return &exitError{statusOf(err), fmt.Errorf("your text is in %s", f.Name())}
+	}
 	return fmt.Errorf("%w; your text is in %s", err, f.Name())
 }
 
-// inEditor lets the user edit a text. The file is private and goes away afterwards.
+// inEditor lets the user edit a text. The file is private and goes away afterwards. Of
+// an editor that fails the text is returned too.
 func (g *globals) inEditor(ctx context.Context, name, text string) (string, error) {
 	editor := os.Getenv("VISUAL")
 	if editor == "" {
@@ -131,11 +142,12 @@ func (g *globals) inEditor(ctx context.Context, name, text string) (string, erro
 	}
 	cmd := exec.CommandContext(ctx, words[0], append(words[1:], path)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = g.in, g.err, g.err
-	if err := cmd.Run(); err != nil {
-		return "", errors.Join(fmt.Errorf("%s ended with an error; nothing was written", words[0]), err)
-	}
+	failure := cmd.Run()
 	out, err := os.ReadFile(path)
-	if err != nil {
+	switch {
+	case failure != nil:
+		return string(out), fmt.Errorf("%s ended with an error; nothing was written: %w", words[0], failure)
+	case err != nil:
 		return "", fmt.Errorf("edit: %w", err)
 	}
 	return string(out), nil
