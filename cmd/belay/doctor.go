@@ -61,15 +61,16 @@ func examine(ctx context.Context, b *app.Backend) []fleet.Health {
 	step := time.NewTicker(followStep)
 	defer step.Stop()
 	for {
-		parts := b.Snapshot().Health
-		starting := slices.ContainsFunc(parts, func(h fleet.Health) bool {
+		parts := slices.Clone(b.Snapshot().Health)
+		i := slices.IndexFunc(parts, func(h fleet.Health) bool {
 			return h.Name == "apollo" && h.State == fleet.HealthOK && h.LastOK.IsZero()
 		})
-		if !starting {
+		if i < 0 {
 			return parts
 		}
 		select {
 		case <-ctx.Done():
+			parts[i].State, parts[i].Err = fleet.HealthDown, "nothing was read in the time allowed"
 			return parts
 		case <-step.C:
 		}

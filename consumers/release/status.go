@@ -45,8 +45,9 @@ type Status struct {
 	Overflown      uint64 // gaps given up for room
 	Pages          uint64
 	Phase          Phase
-	Position       Position // everything up to it was handed over, but for gaps
-	Queries        uint64   // pages, range reads, surveys and checks; lock reads are not counted
+	Position       Position  // everything up to it was handed over, but for gaps
+	Queries        uint64    // pages, range reads, surveys and checks; lock reads are not counted
+	ReadAt         time.Time // when a page was read last; zero before the first
 	Replayed       uint64
 	Rows           uint64 // rows handed over, of all kinds
 	Skewed         bool   // Lag is negative: the database's clock was set back

@@ -85,6 +85,7 @@ func (s *Scanner) readPages(ctx context.Context) error {
 			return err
 		}
 		s.recovered()
+		s.status.ReadAt = time.Now()
 		if !more {
 			s.old = nil
 			return nil

@@ -233,7 +233,7 @@ func (b *Backend) releaseHealth() []fleet.Health {
 }
 
 func scannerHealth(s feed.Progress, began time.Time) fleet.Health {
-	h := fleet.Health{Name: "apollo", State: fleet.HealthOK, Since: began, LastOK: s.UpdatedAt}
+	h := fleet.Health{Name: "apollo", State: fleet.HealthOK, Since: began, LastOK: s.ReadAt}
 	h.Text = fmt.Sprintf("%s, position %d, %d behind, %d gaps open, lag %s", s.Database, s.Position.ID, s.Behind(), s.GapsOpen, s.Lag.Round(time.Millisecond))
 	if s.Database == "" {
 		h.Text = "not opened yet"
