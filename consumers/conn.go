@@ -129,7 +129,7 @@ func (c *Conn) Health() Health {
 
 // OnChange registers a function to be called after every change of Health. It
 // is called without locks held, by the goroutine that noticed the change, and
-// must not block. Functions cannot be removed.
+// must not block. A panic in it is logged. Functions cannot be removed.
 func (c *Conn) OnChange(f func()) { c.watch(f) }
 
 // watch is OnChange that can be undone.
@@ -150,9 +150,7 @@ func (c *Conn) notify() {
 	c.mu.Lock()
 	all := slices.Collect(maps.Values(c.callbacks))
 	c.mu.Unlock()
-	for _, f := range all {
-		f()
-	}
+	tell(c.ep.Logger, all)
 }
 
 // Close closes both connections, waits for their goroutines until ctx ends and

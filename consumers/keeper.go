@@ -205,7 +205,7 @@ func (c *Container) cancelledByBroker(s *consumer, tag string) {
 
 // subscriber opens what is due, once, and records the outcome.
 func (c *Container) subscriber(ctx context.Context) {
-	err := c.subscribeAll(ctx)
+	err := caught(c.cfg.Logger, "subscribing", func() error { return c.subscribeAll(ctx) })
 	c.mu.Lock()
 	cut := ctx.Err() != nil
 	c.endWork()

@@ -489,3 +489,30 @@ func TestCloseIsNoLoss(t *testing.T) {
 		}
 	})
 }
+
+func TestPanicInACallback(t *testing.T) {
+	onServers(t, func(t *testing.T, s *server) {
+		s.declare(t, "q", nil)
+		var (
+			mu   sync.Mutex
+			log  strings.Builder
+			told atomic.Int64
+		)
+		logger := slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil))
+		conn := s.dial(t, func(cfg *consumers.ConnConfig) { cfg.Logger = logger })
+		conn.OnChange(func() { panic("of the connection's") })
+		c := container(t, conn, consumers.Config{Queues: []string{"q"}, Logger: logger}, ok)
+		c.OnChange(func() { panic("of the container's") })
+		c.OnChange(func() { told.Add(1) })
+		start(t, c)
+		stop(t, c)
+		eventually(t, "the other callback called", func() bool { return told.Load() >= 2 })
+		for _, said := range []string{"of the connection's", "of the container's"} {
+			eventually(t, "the log says the panic "+said, func() bool {
+				mu.Lock()
+				defer mu.Unlock()
+				return strings.Contains(log.String(), said)
+			})
+		}
+	})
+}

@@ -46,7 +46,11 @@ func (l load) decide() (target int, why string) {
 // evaluate looks at the backlog and moves the target. It runs in a goroutine of
 // its own, once per interval.
 func (c *Container) evaluate(ctx context.Context) {
-	ready, err := c.backlog(ctx)
+	var ready int
+	err := caught(c.cfg.Logger, "looking at the backlog", func() (err error) {
+		ready, err = c.backlog(ctx)
+		return err
+	})
 	c.mu.Lock()
 	defer c.announce()
 	defer c.mu.Unlock()

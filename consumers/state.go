@@ -108,14 +108,13 @@ func (c *Container) announce() {
 	if !dirty {
 		return
 	}
-	for _, f := range all {
-		f()
-	}
+	tell(c.cfg.Logger, all)
 }
 
 // OnChange registers a function to be called after every change of the state
 // or of the number of consumers. It is called without locks held and must not
-// block; several changes may share one call. Functions cannot be removed.
+// block; several changes may share one call. A panic in it is logged. Functions cannot
+// be removed.
 func (c *Container) OnChange(f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
