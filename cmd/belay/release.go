@@ -227,7 +227,7 @@ func (g *globals) clean(ctx context.Context, db *release.DB, args []string, yes 
 		n, err := cleaner.Clean(ctx, release.Sent{ID: id, Message: message})
 		deleted += n
 		if err != nil {
-			return fmt.Errorf("clean %.200q: %w", message, err)
+			return fmt.Errorf("clean %.200q, after %d rows were deleted: %w", message, deleted, err)
 		}
 		if time.Since(last) > time.Second {
 			last = time.Now()
