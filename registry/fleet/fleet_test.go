@@ -178,6 +178,44 @@ func TestAFileThatWasNeverRead(t *testing.T) {
 	})
 }
 
+// A state that shows only once the file was read has not begun then.
+func TestSinceAtTheFirstLook(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		began := time.Now().Add(-2 * time.Hour)
+		old := running
+		old.Since = began
+		w.report("a", old)
+		w.expect(fleet.Running, "not read yet")
+		w.text("")
+		if r := w.expect(fleet.Unmanaged, ""); !r.Since.Equal(began) {
+			t.Errorf("unmanaged since %v, want %v", r.Since, began)
+		}
+		w.file("enable=true")
+		if r := w.expect(fleet.Running, ""); time.Since(r.Since) > time.Second {
+			t.Errorf("running since %v, want now: the state changed", r.Since)
+		}
+	})
+}
+
+// The file may be read before anybody reports.
+func TestSinceOfTheFirstReport(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		began := time.Now().Add(-2 * time.Hour)
+		w.file("enable=true")
+		seen := w.expect(fleet.Unknown, "").Since
+		time.Sleep(time.Minute)
+		if r := w.expect(fleet.Unknown, ""); !r.Since.Equal(seen) {
+			t.Errorf("unknown since %v, then since %v", seen, r.Since)
+		}
+		old := running
+		old.Since = began
+		w.report("a", old)
+		if r := w.expect(fleet.Running, ""); !r.Since.Equal(began) {
+			t.Errorf("running since %v, want %v", r.Since, began)
+		}
+	})
+}
+
 func TestStale(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.file("enable=true")

@@ -15,6 +15,7 @@ import (
 type rowState struct {
 	state    State
 	since    time.Time
+	whole    bool      // the file was read and somebody reports: another state is a change
 	differs  time.Time // since when wanted and actual differ; zero: they do not
 	disputed time.Time // since when the broker disagrees; zero: it does not
 	queues   []string  // the names known of its queues
@@ -76,13 +77,14 @@ func (f *Fleet) row(id ID, st *rowState, in *inputs, now time.Time) *Row {
 	facts.unread = f.cfg.Store != nil && !file.known
 	r.State, r.Done, r.Total = facts.decide()
 	if r.State != st.state {
-		if st.state != "" || r.State == Pausing || r.State == Resuming {
+		if st.whole || r.State == Pausing || r.State == Resuming {
 			st.since = now
 		} else {
 			st.since = r.firstSince(now)
 		}
 		st.state = r.State
 	}
+	st.whole = !facts.unread && (st.whole || r.State != Unknown)
 	r.Since = st.since
 	r.whoAndWhy()
 	r.staleness(file, in, now)
@@ -247,7 +249,7 @@ func (r *Row) ours(q *observe.Queue, in *inputs) observe.Number {
 	return listed
 }
 
-// firstSince is when a state that was found at the first look began: when the file was
+// firstSince is when a state that was found at the first whole look began: when the file was
 // changed, for a paused listener of which that is known; else when the last instance
 // entered its state.
 func (r *Row) firstSince(now time.Time) time.Time {
