@@ -44,9 +44,9 @@ shutdown-timeout.
 
 A command acks a message with exit status 0, an address with 2xx. Anything else, and a command
 that takes too long, rejects it, or with requeue-on-error gives it back to its queue. It always
-goes back where nobody has looked at it: a command that cannot be started, an address that does
-not answer or answers 3xx, 401, 403, 404, 405, 407, 408, 429, 502, 503 or 504. A consumer whose
-messages go back one after the other waits between them, up to ten seconds.
+goes back where nobody has judged it: a command that cannot be started or is killed, an address
+that does not answer or answers 3xx, 401, 403, 404, 405, 407, 408, 429, 502, 503 or 504. A consumer
+whose messages go back one after the other waits between them, up to ten seconds.
 
 Queues with a single active consumer want force-stop: RabbitMQ 3.10 can crash one whose consumer
 is cancelled while messages wait. Ends on SIGINT or SIGTERM after a clean stop.`

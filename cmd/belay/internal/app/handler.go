@@ -63,13 +63,15 @@ func orDuration(d Duration) time.Duration {
 
 // run gives a message to the command. What is known of the message is in its
 // environment as BELAY_QUEUE, BELAY_MESSAGE_ID, BELAY_ROUTING_KEY, BELAY_REDELIVERED.
-// Where the command cannot be started the message goes back: nobody has looked at it.
+// Where the command cannot be started, or is killed from outside, the message goes back:
+// nobody has said anything of it.
 func (e *ExecSpec) run(ctx context.Context, d *consumers.Delivery) error {
 	limit := orDuration(e.Timeout)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, e.Command[0], e.Command[1:]...)
 	cmd.WaitDelay = time.Second
+	ownGroup(cmd)
 	cmd.Stdin = bytes.NewReader(d.Body)
 	cmd.Env = append(os.Environ(), "BELAY_QUEUE="+variable(d.Queue), "BELAY_MESSAGE_ID="+variable(d.MessageId),
 		"BELAY_ROUTING_KEY="+variable(d.RoutingKey), "BELAY_REDELIVERED="+strconv.FormatBool(d.Redelivered))
@@ -82,6 +84,8 @@ func (e *ExecSpec) run(ctx context.Context, d *consumers.Delivery) error {
 		return consumers.Requeue(fmt.Errorf("%w: %s could not be started: %w", errStatus, e.Command[0], err))
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return fmt.Errorf("%w: %s was ended after %s: %s", errStatus, e.Command[0], limit, said)
+	case !cmd.ProcessState.Exited():
+		return consumers.Requeue(fmt.Errorf("%w: %s was killed: %w: %s", errStatus, e.Command[0], err, said))
 	}
 	return fmt.Errorf("%w: %s: %w: %s", errStatus, e.Command[0], err, said)
 }

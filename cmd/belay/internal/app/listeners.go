@@ -90,7 +90,7 @@ type HandlerSpec struct {
 
 // ExecSpec is a command. Exit status 0 acks the message; any other, and a timeout,
 // rejects it, or requeues it where the listener says requeue-on-error. One that cannot
-// be started gives it back.
+// be started, or is killed by somebody else, gives it back.
 type ExecSpec struct {
 	Command []string `yaml:"command"`
 	Timeout Duration `yaml:"timeout,omitempty"` // default 30 s
