@@ -70,7 +70,7 @@ func examine(ctx context.Context, b *app.Backend) []fleet.Health {
 		}
 		select {
 		case <-ctx.Done():
-			parts[i].State, parts[i].Err = fleet.HealthDown, "nothing was read in the time allowed"
+			parts[i].State, parts[i].Err = fleet.HealthDown, "it was still starting when the time was over; give --timeout more"
 			return parts
 		case <-step.C:
 		}
