@@ -1,6 +1,7 @@
 package fleet_test
 
 import (
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -285,6 +286,47 @@ func testRates(t *testing.T, failed, requeued uint64, grows, errs, in float64) {
 			}
 		}
 	})
+}
+
+// The management API says 0 of a queue that it has sampled once.
+func TestRatesBeforeTheManagementAPIHasSome(t *testing.T) {
+	for name, c := range map[string]struct {
+		handled  uint64  // in two seconds
+		grows    float64 // the queue, in two seconds
+		out, in  float64
+		inSource observe.Source
+	}{
+		"as fast as it comes": {20, 0, 10, 10, observe.Derived},
+		"it piles up":         {0, 20, 0, 10, observe.Derived},
+		"it drains":           {20, -20, 10, 0, observe.Management},
+		"it drains, unevenly": {20, -17, 10, 0, observe.Management},
+		"nothing moves":       {0, 0, 0, 0, observe.Management},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				w.file("enable=true")
+				r, ready := running, 1000.0
+				for range 5 {
+					w.report("a", r)
+					w.mu.Lock()
+					zero := observe.Number{At: time.Now(), Source: observe.Management, Known: true}
+					w.queues[observe.QueueID{VHost: "/", Name: "q"}] = &observe.Queue{
+						ID: observe.QueueID{VHost: "/", Name: "q"}, InRate: zero, OutRate: zero,
+						Ready: observe.Number{Value: ready, At: time.Now(), Source: observe.Declare, Known: true},
+					}
+					w.mu.Unlock()
+					w.row()
+					time.Sleep(2*time.Second - 150*time.Millisecond)
+					r.Handled += c.handled
+					ready += c.grows
+				}
+				row := w.row()
+				if math.Abs(row.OutRate.Value-c.out) > 0.1 || math.Abs(row.InRate.Value-c.in) > 0.1 || row.InRate.Source != c.inSource {
+					t.Errorf("out %+v, in %+v", row.OutRate, row.InRate)
+				}
+			})
+		})
+	}
 }
 
 func TestEffects(t *testing.T) {

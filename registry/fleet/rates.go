@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"math"
 	"time"
 
 	"github.com/belay-mq/belay/consumers/observe"
@@ -89,7 +90,9 @@ func (r *rates) add(hosts []hostView, queues []*observe.Queue, now time.Time) {
 	}
 }
 
-// fill sets the rates of a row, each with its source and age.
+// fill sets the rates of a row, each with its source and age. The management API says 0
+// until it has sampled a queue twice, for up to ten seconds: then what the instances and
+// the length of the queues show counts.
 func (r *rates) fill(row *Row) {
 	for _, q := range row.Queues {
 		row.InRate = sum(row.InRate, q.InRate)
@@ -123,7 +126,7 @@ func (r *rates) fill(row *Row) {
 	derived := func(v float64) observe.Number {
 		return observe.Number{Value: v, At: at, Source: observe.Presence, Known: true}
 	}
-	if !row.OutRate.Known {
+	if !row.OutRate.Known || row.OutRate.Value == 0 && out > 0 {
 		row.OutRate = derived(out)
 	}
 	row.ErrRate = derived(bad)
@@ -131,10 +134,15 @@ func (r *rates) fill(row *Row) {
 		row.Redeliv = derived(min(100*redelivered/n, 100))
 	}
 	row.Looping = n >= 5 && redelivered/n > 0.5 && bad > 0
-	if first, last, ok := r.ready.span(); ok && !row.InRate.Known {
-		row.InRate = observe.Number{
-			Value: max((last.n-first.n)/last.at.Sub(first.at).Seconds()+row.OutRate.Value+dropped, 0),
-			At:    last.at, Source: observe.Derived, Known: true,
+	if first, last, ok := r.ready.span(); ok {
+		grows := (last.n - first.n) / last.at.Sub(first.at).Seconds()
+		in := max(grows+row.OutRate.Value+dropped, 0)
+		if !row.InRate.Known || row.InRate.Value == 0 && in >= 1 && in > clearly*(row.OutRate.Value+math.Abs(grows)) {
+			row.InRate = observe.Number{Value: in, At: last.at, Source: observe.Derived, Known: true}
 		}
 	}
 }
+
+// clearly is how much of the traffic the difference of two numbers that were not read
+// at the same moment must be, to be more than that.
+const clearly = 0.25
