@@ -80,6 +80,8 @@ func (e *ExecSpec) run(ctx context.Context, d *consumers.Delivery) error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, exec.ErrWaitDelay): // exit status 0; what it left running holds its output
+		return nil
 	case cmd.Process == nil:
 		return consumers.Requeue(fmt.Errorf("%w: %s could not be started: %w", errStatus, e.Command[0], err))
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):

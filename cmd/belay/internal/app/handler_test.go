@@ -39,6 +39,7 @@ func TestExecHandler(t *testing.T) {
 		back           bool
 	}{
 		"taken":           {`{exec: {command: [sh, -c, 'cat > "$OUT"; echo "$BELAY_QUEUE $BELAY_MESSAGE_ID $BELAY_ROUTING_KEY $BELAY_REDELIVERED" >> "$OUT"']}}`, "", false},
+		"leaves a child":  {`{exec: {command: [sh, -c, "sleep 5 & exit 0"]}}`, "", false},
 		"refused":         {`{exec: {command: [sh, -c, "echo no such customer >&2; exit 3"]}}`, "sh: exit status 3: no such customer", false},
 		"too long":        {`{exec: {command: [sleep, "60"], timeout: 50ms}}`, "sleep was ended after 50ms", false},
 		"killed":          {`{exec: {command: [sh, -c, 'kill -9 $$']}}`, "sh was killed: signal: killed", true},
